@@ -1,0 +1,235 @@
+"""The types that every layer shares: a kernel, its state, its info, and a log density on flat vectors.
+
+Kernels are pure: ``init`` makes a state from a position, ``step`` maps a key and a state to the next state and
+an account of what happened. Positions are arbitrary pytrees of floating arrays; inside, every algorithm works on
+the flat vector of ``jax.flatten_util.ravel_pytree``, which is also the order of mass vectors and matrices.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import Partial
+
+Array = jax.Array
+PyTree = Any
+
+
+class Kernel(NamedTuple):
+    """A Markov kernel: two pure functions.
+
+    Attributes
+    ----------
+    init
+        ``init(position, rng_key=None) -> State``.
+    step
+        ``step(rng_key, state) -> (State, Info)``, with the structure and dtypes of ``state`` kept.
+    """
+
+    init: Callable
+    step: Callable
+
+
+class State(NamedTuple):
+    """Where a chain is, with what the next step needs and nothing else.
+
+    Attributes
+    ----------
+    position
+        A pytree of floating arrays.
+    logdensity
+        The log density there, up to a constant.
+    logdensity_grad
+        Its gradient, with the structure of ``position``.
+    """
+
+    position: PyTree
+    logdensity: Array
+    logdensity_grad: PyTree
+
+
+class Info(NamedTuple):
+    """What happened in one step.
+
+    Attributes
+    ----------
+    acceptance_rate
+        Probability with which the proposal was accepted.
+    is_accepted
+        Whether it was.
+    is_divergent
+        Whether the proposal's energy was not finite, or above the current one by more than
+        ``metropolis.DIVERGENCE_THRESHOLD``. Such a proposal is rejected (the latter with certainty in practice).
+    num_gradients
+        Evaluations of the gradient, or of the value with its directional derivative.
+    num_densities
+        Evaluations of the value alone.
+    """
+
+    acceptance_rate: Array
+    is_accepted: Array
+    is_divergent: Array
+    num_gradients: Array
+    num_densities: Array
+
+
+def as_pytree_function(function: Callable) -> Callable:
+    """Make a callable a pytree, so that it can be an argument of a compiled program.
+
+    A callable that is a pytree already stays as it is. The bound method of a pytree becomes a function of that
+    pytree, so that its arrays are arguments and not constants. Any other callable is compared by identity: the
+    same object gives the same program.
+
+    Parameters
+    ----------
+    function
+        Any callable.
+
+    Returns
+    -------
+    A callable pytree with the same values.
+    """
+    if not callable(function):
+        raise TypeError(f"expected a function, got {type(function).__name__}: {function!r}")
+    if not jax.tree_util.all_leaves([function]):
+        return function
+    owner = getattr(function, "__self__", None)
+    if owner is not None and hasattr(function, "__func__") and not jax.tree_util.all_leaves([owner]):
+        return Partial(function.__func__, owner)
+    return Partial(function)
+
+
+def is_concrete(*values: Any) -> bool:
+    """Whether the values can be looked at, that is, are not being traced."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def as_parameter(name: str, value: Any, *, positive: bool = False, nonnegative: bool = False) -> Array:
+    """Turn a scalar setting into an array of the default float type, and check its sign where it can be seen.
+
+    Always the same type, whatever the user wrote, so that another number never means another program.
+    """
+    array = jnp.asarray(value, dtype=float)
+    if array.ndim != 0:
+        raise ValueError(f"{name} must be a scalar, got shape {array.shape}")
+    if is_concrete(array):
+        if not jnp.isfinite(array):
+            raise ValueError(f"{name} must be finite, got {value}")
+        if positive and not array > 0:
+            raise ValueError(f"{name} must be positive, got {value}")
+        if nonnegative and not array >= 0:
+            raise ValueError(f"{name} must not be negative, got {value}")
+    return array
+
+
+def as_count(name: str, value: Any, minimum: int) -> int:
+    """Check that ``value`` is an integer of at least ``minimum``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}: {value!r}")
+    if (count := value.__index__()) < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {count}")
+    return count
+
+
+def cast(tree: PyTree, dtype: Any) -> PyTree:
+    """Every array of ``tree`` in the given dtype."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=dtype), tree)
+
+
+@dataclass(frozen=True)
+class FlatDensity:
+    """A log density on flat vectors, and the way back to the user's pytree.
+
+    Attributes
+    ----------
+    logdensity_fn
+        The user's function of a pytree.
+    unravel
+        From a flat vector to that pytree.
+    """
+
+    logdensity_fn: Callable
+    unravel: Callable
+
+    def value(self, x: Array) -> Array:
+        """Log density, in the dtype of ``x``."""
+        return jnp.asarray(self.logdensity_fn(self.unravel(x)), dtype=x.dtype)
+
+    def gradient(self, x: Array) -> Array:
+        """Gradient of the log density."""
+        return jax.grad(self.value)(x)
+
+    def state_at(self, x: Array) -> State:
+        """The flat state at ``x``: one evaluation of value and gradient."""
+        return State(x, *jax.value_and_grad(self.value)(x))
+
+    def unflatten(self, state: Any) -> Any:
+        """The state with position and gradient as the user's pytrees; further fields are kept."""
+        return state._replace(
+            position=self.unravel(state.position), logdensity_grad=self.unravel(state.logdensity_grad)
+        )
+
+
+def flatten(logdensity_fn: Callable, state: Any) -> tuple[FlatDensity, State]:
+    """A log density and a state on flat vectors.
+
+    Parameters
+    ----------
+    logdensity_fn
+        The user's function of a pytree.
+    state
+        A state at a pytree position; only its three common fields are read.
+
+    Returns
+    -------
+    The density on flat vectors, and the state with flat position and gradient.
+    """
+    x, unravel = ravel_pytree(state.position)
+    gradient, _ = ravel_pytree(state.logdensity_grad)
+    return FlatDensity(logdensity_fn, unravel), State(x, state.logdensity, gradient)
+
+
+def init_state(logdensity_fn: Callable, position: PyTree, rng_key: Array | None = None) -> State:
+    """The state at a position: checks it, then evaluates value and gradient once.
+
+    Parameters
+    ----------
+    logdensity_fn
+        Log density of a pytree position, up to a constant.
+    position
+        A pytree of floating arrays.
+    rng_key
+        Not used: a state is a function of its position. It is here because other libraries' runners pass one.
+
+    Returns
+    -------
+    The state at ``position``.
+    """
+    position = as_position(position)
+    x, unravel = ravel_pytree(position)
+    value = jax.eval_shape(logdensity_fn, position)
+    if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
+        raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
+    density = FlatDensity(logdensity_fn, unravel)
+    return density.unflatten(density.state_at(x))
+
+
+def as_position(position: PyTree, name: str = "position") -> PyTree:
+    """``position`` with array leaves of definite floating types, or an error that names the leaf."""
+    leaves = jax.tree_util.tree_leaves_with_path(position)
+    if not leaves:
+        raise ValueError(f"{name} must hold at least one array, got the empty pytree {position!r}")
+    for path, leaf in leaves:
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.floating):
+            where = name + jax.tree_util.keystr(path)
+            raise TypeError(f"{where} must be of a floating dtype, got {dtype}; write 1.0 instead of 1")
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.result_type(leaf)), position)
+
+
+def describe(tree: PyTree) -> str:
+    """Shapes and dtypes of a pytree of arrays, for error messages."""
+    return str(jax.tree.map(lambda leaf: f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}", tree))

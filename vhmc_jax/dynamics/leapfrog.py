@@ -1,0 +1,132 @@
+"""Leapfrog: kicks and drifts on flat phase space, and how many of them.
+
+Notation: θ position, p momentum, ε step size, L number of steps, U = −log density. A kick is
+p ← p − ε ∇U(θ), a drift θ ← θ + ε M⁻¹ p.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vhmc_jax import random
+from vhmc_jax.base import Array, FlatDensity, State, as_count
+from vhmc_jax.dynamics.kinetic import GaussianKinetic
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class StepCount:
+    """How many leapfrog steps a trajectory takes: ``low`` to ``high``, both included, drawn uniformly."""
+
+    low: int
+    high: int
+
+    def draw(self, rng_key: Array) -> int | Array:
+        """The number for one trajectory; a Python integer where it is fixed, so that no lane is masked."""
+        if self.low == self.high:
+            return self.low
+        return random.integer(rng_key, self.low, self.high)
+
+
+def step_count(num_integration_steps: Any) -> StepCount:
+    """Check ``num_integration_steps``: a positive integer, or an interval of them.
+
+    Parameters
+    ----------
+    num_integration_steps
+        An integer, or ``(low, high)`` with both ends included.
+
+    Returns
+    -------
+    The validated interval.
+    """
+    name = "num_integration_steps"
+    if isinstance(num_integration_steps, tuple | list):
+        if len(num_integration_steps) != 2:
+            raise ValueError(f"{name} must be an integer or (low, high), got {num_integration_steps}")
+        low, high = (as_count(f"{name}[{i}]", value, 1) for i, value in enumerate(num_integration_steps))
+        if low > high:
+            raise ValueError(f"{name} must be (low, high) with low <= high, got ({low}, {high})")
+        return StepCount(low, high)
+    count = as_count(name, num_integration_steps, 1)
+    return StepCount(count, count)
+
+
+def kick(momentum: Array, logdensity_grad: Array, step_size: Array) -> Array:
+    """B: p ← p − ε ∇U(θ), with ∇U = −∇ log density."""
+    return momentum + step_size * logdensity_grad
+
+
+def drift(x: Array, momentum: Array, kinetic: GaussianKinetic, step_size: Array) -> Array:
+    """A: θ ← θ + ε M⁻¹ p."""
+    return x + step_size * kinetic.velocity(momentum)
+
+
+@jax.custom_batching.custom_vmap
+def longest_lane(num_steps: Array) -> Array:
+    """The largest number of steps among the lanes of every enclosing ``vmap``; without one, the number itself.
+
+    A loop to this bound has one trip count for the whole batch, where a bound that differs between lanes would
+    make ``vmap`` select between old and new state at every turn.
+    """
+    return num_steps
+
+
+@longest_lane.def_vmap
+def _(axis_size: int, in_batched: list[bool], num_steps: Array) -> tuple[Array, bool]:
+    return longest_lane(jnp.max(num_steps)), False
+
+
+def leapfrog(
+    density: FlatDensity,
+    kinetic: GaussianKinetic,
+    step_size: Array,
+    num_steps: int | Array,
+    start: State,
+    momentum: Array,
+) -> tuple[State, Array]:
+    """Take ``num_steps`` leapfrog steps.
+
+    The half kicks between two drifts are merged into whole ones, so that the loop carries position and momentum
+    alone and takes one gradient a step; the value of the density is computed at the end only. ``num_steps``
+    gradients in all.
+
+    Under ``vmap`` a ``num_steps`` that differs between lanes runs the loop to the longest of them; lanes that are
+    done take steps of size zero. A fixed ``num_steps`` masks nothing.
+
+    Parameters
+    ----------
+    density
+        The log density on flat vectors.
+    kinetic
+        The kinetic energy.
+    step_size
+        ε.
+    num_steps
+        L, at least 1.
+    start
+        Flat state to start from, its gradient included.
+    momentum
+        Momentum to start with.
+
+    Returns
+    -------
+    The flat state at the end, with value and gradient, and the momentum there.
+    """
+
+    is_fixed = isinstance(num_steps, int)
+
+    def whole_step(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, p = carry
+        # A size of zero masks a lane that is done for the price of one scalar, where a select would copy its state.
+        size = step_size if is_fixed else jnp.where(i < num_steps - 1, step_size, 0.0)
+        x = drift(x, p, kinetic, size)
+        return x, kick(p, density.gradient(x), size)
+
+    p = kick(momentum, start.logdensity_grad, 0.5 * step_size)
+    longest = num_steps if is_fixed else longest_lane(num_steps)
+    x, p = jax.lax.fori_loop(0, longest - 1, whole_step, (start.position, p))
+    end = density.state_at(drift(x, p, kinetic, step_size))
+    return end, kick(p, end.logdensity_grad, 0.5 * step_size)

@@ -1,0 +1,5 @@
+"""Markov kernels, one file each."""
+
+from vhmc_jax.kernels.hmc import hmc
+
+__all__ = ["hmc"]
