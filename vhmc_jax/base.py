@@ -107,7 +107,9 @@ def is_concrete(*values: Any) -> bool:
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
-def as_parameter(name: str, value: Any, *, positive: bool = False, nonnegative: bool = False) -> Array:
+def as_parameter(
+    name: str, value: Any, *, positive: bool = False, nonnegative: bool = False, at_most: float | None = None
+) -> Array:
     """Turn a scalar setting into an array of the default float type, and check its sign where it can be seen.
 
     Always the same type, whatever the user wrote, so that another number never means another program.
@@ -122,6 +124,8 @@ def as_parameter(name: str, value: Any, *, positive: bool = False, nonnegative: 
             raise ValueError(f"{name} must be positive, got {value}")
         if nonnegative and not array >= 0:
             raise ValueError(f"{name} must not be negative, got {value}")
+        if at_most is not None and array > at_most:
+            raise ValueError(f"{name} must be at most {at_most:g}, got {value}")
     return array
 
 

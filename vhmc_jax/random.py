@@ -50,6 +50,8 @@ class Key:
 
 def split(rng_key: Any, num: int = 2) -> tuple[Any, ...]:
     """``num`` new keys, at most 15."""
+    if not 1 <= num <= 15:  # one digit each
+        raise ValueError(f"num must be from 1 to 15, got {num}")
     key = _as_words(rng_key)
     if not isinstance(key, Key):
         return tuple(jax.random.split(rng_key, num))

@@ -36,11 +36,11 @@ class GaussianKinetic:
 
     def scale_noise(self, noise: Array) -> Array:
         """M^{1/2} z."""
-        return _multiply(self.momentum_factor, noise)
+        return multiply(self.momentum_factor, noise)
 
     def velocity(self, momentum: Array) -> Array:
         """∇K(p) = M⁻¹ p."""
-        return _multiply(self.inverse_mass, momentum)
+        return multiply(self.inverse_mass, momentum)
 
     def energy(self, momentum: Array) -> Array:
         """K(p)."""
@@ -56,8 +56,41 @@ class GaussianKinetic:
             )
 
 
-def _multiply(factor: Array, vector: Array) -> Array:
+def multiply(factor: Array, vector: Array) -> Array:
+    """Product of a scalar, a diagonal or a matrix with a vector."""
     return factor @ vector if factor.ndim == 2 else factor * vector
+
+
+def covariance_factor(name: str, covariance: Any) -> Array:
+    """C with C Cᵀ equal to the covariance, checked where its values can be seen.
+
+    Parameters
+    ----------
+    name
+        The argument's name, for error messages.
+    covariance
+        A positive scalar, a vector of positive numbers (a diagonal) or a symmetric positive definite matrix.
+
+    Returns
+    -------
+    A scalar, a vector or a lower triangular matrix of the default float type.
+    """
+    covariance = jnp.asarray(covariance, dtype=float)
+    shape = covariance.shape
+    if len(shape) > 2 or (len(shape) == 2 and shape[0] != shape[1]):
+        raise ValueError(f"{name} must be a scalar, a vector or a square matrix, got shape {shape}")
+    if is_concrete(covariance) and not jnp.all(jnp.isfinite(covariance)):
+        raise ValueError(f"{name} must be finite, got {covariance}")
+    if len(shape) < 2:
+        if is_concrete(covariance) and not jnp.all(covariance > 0):
+            raise ValueError(f"{name} must be positive, got {covariance}")
+        return jnp.sqrt(covariance)
+    if is_concrete(covariance) and not jnp.allclose(covariance, covariance.T, rtol=1e-4):
+        raise ValueError(f"{name} must be symmetric, got {covariance}")
+    factor = jnp.linalg.cholesky(covariance)
+    if is_concrete(factor) and not jnp.all(jnp.isfinite(factor)):
+        raise ValueError(f"{name} must be positive definite, got {covariance}")
+    return factor
 
 
 def gaussian_kinetic(inverse_mass_matrix: Any) -> GaussianKinetic:
@@ -72,22 +105,10 @@ def gaussian_kinetic(inverse_mass_matrix: Any) -> GaussianKinetic:
     -------
     The kinetic energy.
     """
-    name = "inverse_mass_matrix"
+    factor = covariance_factor("inverse_mass_matrix", inverse_mass_matrix)
     inverse_mass = jnp.asarray(inverse_mass_matrix, dtype=float)
-    if inverse_mass.ndim > 2 or (inverse_mass.ndim == 2 and inverse_mass.shape[0] != inverse_mass.shape[1]):
-        raise ValueError(f"{name} must be a scalar, a vector or a square matrix, got shape {inverse_mass.shape}")
-    if is_concrete(inverse_mass) and not jnp.all(jnp.isfinite(inverse_mass)):
-        raise ValueError(f"{name} must be finite, got {inverse_mass_matrix}")
-    if inverse_mass.ndim < 2:
-        if is_concrete(inverse_mass) and not jnp.all(inverse_mass > 0):
-            raise ValueError(f"{name} must be positive, got {inverse_mass_matrix}")
-        return GaussianKinetic(inverse_mass, jax.lax.rsqrt(inverse_mass))
-    if is_concrete(inverse_mass) and not jnp.allclose(inverse_mass, inverse_mass.T, rtol=1e-4):
-        raise ValueError(f"{name} must be symmetric, got {inverse_mass_matrix}")
-    # W = C Cᵀ, hence M = C⁻ᵀ C⁻¹ and F = C⁻ᵀ: the inverse of M itself is never formed.
-    cholesky = jnp.linalg.cholesky(inverse_mass)
-    if is_concrete(cholesky) and not jnp.all(jnp.isfinite(cholesky)):
-        raise ValueError(f"{name} must be positive definite, got {inverse_mass_matrix}")
-    identity = jnp.eye(len(inverse_mass), dtype=inverse_mass.dtype)
-    factor = jax.scipy.linalg.solve_triangular(cholesky, identity, lower=True).T
-    return GaussianKinetic(inverse_mass, factor)
+    if factor.ndim < 2:
+        return GaussianKinetic(inverse_mass, 1 / factor)
+    # W = C Cᵀ, hence M = C⁻ᵀ C⁻¹ and F = C⁻ᵀ: M itself is never formed.
+    identity = jnp.eye(len(factor), dtype=factor.dtype)
+    return GaussianKinetic(inverse_mass, jax.scipy.linalg.solve_triangular(factor, identity, lower=True).T)

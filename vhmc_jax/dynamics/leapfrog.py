@@ -79,6 +79,26 @@ def _(axis_size: int, in_batched: list[bool], num_steps: Array) -> tuple[Array, 
     return longest_lane(jnp.max(num_steps)), False
 
 
+def whole_steps(
+    density: FlatDensity, kinetic: GaussianKinetic, step_size: Array, num_steps: int | Array, x: Array, momentum: Array
+) -> tuple[Array, Array]:
+    """(A B)ᴸ: drifts and whole kicks in turn, one gradient each.
+
+    Under ``vmap`` a ``num_steps`` that differs between lanes runs the loop to the longest of them; lanes that are
+    done take steps of size zero. A fixed ``num_steps`` masks nothing.
+    """
+    is_fixed = isinstance(num_steps, int)
+
+    def whole_step(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, p = carry
+        # A size of zero masks a lane that is done for the price of one scalar, where a select would copy its state.
+        size = step_size if is_fixed else jnp.where(i < num_steps, step_size, 0.0)
+        x = drift(x, p, kinetic, size)
+        return x, kick(p, density.gradient(x), size)
+
+    return jax.lax.fori_loop(0, num_steps if is_fixed else longest_lane(num_steps), whole_step, (x, momentum))
+
+
 def leapfrog(
     density: FlatDensity,
     kinetic: GaussianKinetic,
@@ -87,14 +107,10 @@ def leapfrog(
     start: State,
     momentum: Array,
 ) -> tuple[State, Array]:
-    """Take ``num_steps`` leapfrog steps.
+    """Take L = ``num_steps`` leapfrog steps: B½ (A B)ᴸ⁻¹ A B½.
 
     The half kicks between two drifts are merged into whole ones, so that the loop carries position and momentum
-    alone and takes one gradient a step; the value of the density is computed at the end only. ``num_steps``
-    gradients in all.
-
-    Under ``vmap`` a ``num_steps`` that differs between lanes runs the loop to the longest of them; lanes that are
-    done take steps of size zero. A fixed ``num_steps`` masks nothing.
+    alone and takes one gradient a step; the value of the density is computed at the end only. L gradients in all.
 
     Parameters
     ----------
@@ -115,18 +131,7 @@ def leapfrog(
     -------
     The flat state at the end, with value and gradient, and the momentum there.
     """
-
-    is_fixed = isinstance(num_steps, int)
-
-    def whole_step(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        x, p = carry
-        # A size of zero masks a lane that is done for the price of one scalar, where a select would copy its state.
-        size = step_size if is_fixed else jnp.where(i < num_steps - 1, step_size, 0.0)
-        x = drift(x, p, kinetic, size)
-        return x, kick(p, density.gradient(x), size)
-
     p = kick(momentum, start.logdensity_grad, 0.5 * step_size)
-    longest = num_steps if is_fixed else longest_lane(num_steps)
-    x, p = jax.lax.fori_loop(0, longest - 1, whole_step, (start.position, p))
+    x, p = whole_steps(density, kinetic, step_size, num_steps - 1, start.position, p)
     end = density.state_at(drift(x, p, kinetic, step_size))
     return end, kick(p, end.logdensity_grad, 0.5 * step_size)

@@ -1,5 +1,22 @@
 """Markov kernels, one file each."""
 
+from vhmc_jax.kernels.equipotential import EquipotentialInfo, equipotential
 from vhmc_jax.kernels.hmc import hmc
+from vhmc_jax.kernels.jump import JumpInfo, JumpState, jump
+from vhmc_jax.kernels.lhmc import lhmc
+from vhmc_jax.kernels.lhmc_et import lhmc_et
+from vhmc_jax.kernels.vhmc import VHMCInfo, variational, vhmc
 
-__all__ = ["hmc"]
+__all__ = [
+    "EquipotentialInfo",
+    "JumpInfo",
+    "JumpState",
+    "VHMCInfo",
+    "equipotential",
+    "hmc",
+    "jump",
+    "lhmc",
+    "lhmc_et",
+    "variational",
+    "vhmc",
+]

@@ -16,8 +16,8 @@ from vhmc_jax.dynamics.leapfrog import StepCount, leapfrog, step_count
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
 
 
-class Settings(NamedTuple):
-    """What an HMC kernel is made of; the numbers are arguments of the compiled program."""
+class Trajectory(NamedTuple):
+    """What a kernel with trajectories is made of; the numbers are arguments of the compiled program."""
 
     logdensity_fn: Callable
     step_size: Array
@@ -61,23 +61,30 @@ def hmc(
     >>> int(info.num_gradients)
     5
     """
-    settings = Settings(
+    settings = trajectory(logdensity_fn, step_size, num_integration_steps, inverse_mass_matrix)
+    return Kernel(Partial(init, settings), MetropolisStep(Partial(propose, settings)))
+
+
+def trajectory(
+    logdensity_fn: Callable, step_size: Any, num_integration_steps: Any, inverse_mass_matrix: Any
+) -> Trajectory:
+    """Check the arguments that kernels with trajectories share."""
+    return Trajectory(
         as_pytree_function(logdensity_fn),
         as_parameter("step_size", step_size, positive=True),
         step_count(num_integration_steps),
         gaussian_kinetic(inverse_mass_matrix),
     )
-    return Kernel(Partial(init, settings), MetropolisStep(Partial(propose, settings)))
 
 
-def init(settings: Settings, position: PyTree, rng_key: Array | None = None) -> State:
+def init(settings: Trajectory, position: PyTree, rng_key: Array | None = None) -> State:
     """The state at ``position``; raises where the mass does not fit it."""
     state = init_state(settings.logdensity_fn, position, rng_key)
     settings.kinetic.check_dimension(sum(leaf.size for leaf in jax.tree.leaves(state.position)))
     return state
 
 
-def propose(settings: Settings, rng_key: Array, state: State) -> Proposal:
+def propose(settings: Trajectory, rng_key: Any, state: State) -> Proposal:
     """One trajectory with a fresh momentum."""
     key_momentum, key_length = random.split(rng_key)
     density, start = flatten(settings.logdensity_fn, state)

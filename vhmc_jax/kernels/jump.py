@@ -1,0 +1,292 @@
+"""The variational jump: accept–reject Metropolis–Hastings from a guide.
+
+Notation: π the target, unnormalised, q the guide, normalised, c the envelope; w(θ) = max(1, π(θ) / (c q(θ))).
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import Partial
+
+from vhmc_jax import random
+from vhmc_jax.base import (
+    Array,
+    FlatDensity,
+    Kernel,
+    PyTree,
+    State,
+    as_count,
+    as_parameter,
+    as_pytree_function,
+    cast,
+    flatten,
+    init_state,
+    is_concrete,
+)
+from vhmc_jax.metropolis import Proposal, accept
+
+FORMS = ("exact", "paper")
+
+
+class JumpState(NamedTuple):
+    """Where a chain is, with the weight of the envelope correction there.
+
+    Attributes
+    ----------
+    position
+        A pytree of floating arrays.
+    logdensity
+        The log density there, up to a constant.
+    logdensity_grad
+        Its gradient, with the structure of ``position``.
+    log_weight
+        log w at the position.
+    """
+
+    position: PyTree
+    logdensity: Array
+    logdensity_grad: PyTree
+    log_weight: Array
+
+
+class JumpInfo(NamedTuple):
+    """What happened in one jump.
+
+    Attributes
+    ----------
+    acceptance_rate
+        Probability with which the candidate was accepted; 0 where none was found.
+    is_accepted
+        Whether it was.
+    is_divergent
+        Always false: a candidate of density zero is not found.
+    num_gradients
+        Gradients: one, at the candidate.
+    num_densities
+        Density values: one for each try.
+    is_jump
+        Whether a jump was tried: always.
+    is_candidate_found
+        Whether one of the tries passed the envelope.
+    jump_accepted
+        Whether the jump was accepted.
+    jump_from
+        Component of the guide that the chain was in; −1 where the guide has no components.
+    jump_to
+        Component of the candidate; −1 where there is none.
+    """
+
+    acceptance_rate: Array
+    is_accepted: Array
+    is_divergent: Array
+    num_gradients: Array
+    num_densities: Array
+    is_jump: Array
+    is_candidate_found: Array
+    jump_accepted: Array
+    jump_from: Array
+    jump_to: Array
+
+
+class Candidate(NamedTuple):
+    """The first of the tries that passed the envelope.
+
+    Attributes
+    ----------
+    state
+        The flat state there, with its gradient; the last try where none passed.
+    log_weight
+        log w there.
+    is_found
+        Whether one passed.
+    jump_to
+        Its component; −1 where none passed.
+    """
+
+    state: State
+    log_weight: Array
+    is_found: Array
+    jump_to: Array
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["sample", "log_prob", "component_log_probs", "log_envelope"],
+    meta_fields=["num_tries", "form"],
+)
+@dataclass(frozen=True)
+class Jump:
+    """A guide, an envelope and a number of tries.
+
+    Attributes
+    ----------
+    sample
+        The guide's ``sample(rng_key) -> x`` on flat vectors, a callable pytree.
+    log_prob
+        The guide's ``log_prob(x)``, normalised, a callable pytree.
+    component_log_probs
+        The guide's ``component_log_probs(x)``, for labels, or None.
+    log_envelope
+        log c.
+    num_tries
+        Candidates drawn at once.
+    form
+        ``"exact"``, or ``"paper"`` for w ≡ 1.
+    """
+
+    sample: Callable
+    log_prob: Callable
+    component_log_probs: Callable | None
+    log_envelope: Array
+    num_tries: int
+    form: str
+
+    def log_ratio(self, logdensity: Array, x: Array) -> Array:
+        """log π(x) − log c − log q(x), −inf where it is not a number or π is not finite."""
+        ratio = logdensity - cast(self.log_envelope, x.dtype) - self.log_prob(x)
+        return jnp.where(jnp.isnan(ratio) | (logdensity == jnp.inf), -jnp.inf, ratio)
+
+    def log_weight(self, logdensity: Array, x: Array) -> Array:
+        """log w(x) = max(0, log π(x) − log c − log q(x)); 0 in the paper's form."""
+        return jnp.zeros_like(logdensity) if self.form == "paper" else jnp.maximum(self.log_ratio(logdensity, x), 0.0)
+
+    def label(self, x: Array) -> Array:
+        """The guide's most responsible component at x; −1 where the guide has none."""
+        if self.component_log_probs is None:
+            return jnp.int32(-1)
+        return jnp.argmax(self.component_log_probs(x)).astype(jnp.int32)
+
+    def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
+        """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them."""
+
+        def one_try(number: Array) -> tuple[Array, Array, Array]:
+            key_sample, key_uniform = random.split(random.fold_in(rng_key, number))
+            x = self.sample(random.as_jax_key(key_sample))
+            logdensity = density.value(x)
+            is_below = jnp.log(random.uniform(key_uniform, dtype=x.dtype)) < self.log_ratio(logdensity, x)
+            return x, logdensity, is_below
+
+        candidates, logdensities, is_below = jax.vmap(one_try)(jnp.arange(self.num_tries))
+        first = jnp.argmax(is_below)
+        x, is_found = candidates[first], is_below[first]
+        state = density.state_at(x)
+        label = jnp.where(is_found, self.label(x), -1)
+        return Candidate(state, self.log_weight(logdensities[first], x), is_found, label)
+
+    def check_guide(self, position: PyTree) -> None:
+        """Raise unless the guide draws vectors of the position's dimension and dtype."""
+        x, _ = ravel_pytree(position)
+        draw = jax.eval_shape(self.sample, jax.random.key(0))
+        if draw.shape != x.shape or draw.dtype != x.dtype:
+            raise ValueError(
+                f"guide.sample must return a flat vector like the position's, {x.dtype}{list(x.shape)}, "
+                f"got {draw.dtype}{list(draw.shape)}"
+            )
+        value = jax.eval_shape(self.log_prob, x)
+        if value.shape != ():
+            raise ValueError(f"guide.log_prob must return a scalar, got shape {value.shape}")
+        log_prob = self.log_prob(x)
+        if is_concrete(log_prob) and jnp.isnan(log_prob):
+            raise ValueError(f"guide.log_prob must be a number at the start, got NaN at {x}")
+
+
+def jump_from_guide(guide: Any, log_envelope: Any, num_tries: Any, form: str) -> Jump:
+    """Check the arguments that kernels with jumps share."""
+    for method in ("sample", "log_prob"):
+        if not callable(getattr(guide, method, None)):
+            raise TypeError(f"guide must have the methods sample(rng_key) and log_prob(x), got {type(guide).__name__}")
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {FORMS}, got {form!r}")
+    components = getattr(guide, "component_log_probs", None)
+    return Jump(
+        as_pytree_function(guide.sample),
+        as_pytree_function(guide.log_prob),
+        None if components is None else as_pytree_function(components),
+        as_parameter("log_envelope", log_envelope),
+        as_count("num_tries", num_tries, 1),
+        form,
+    )
+
+
+def jump(
+    logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: int = 4, form: str = "exact"
+) -> Kernel:
+    """Jumps to draws from a guide, wherever the chain is.
+
+    Draw up to K candidates from q and take the first with u < π(θ*) / (c q(θ*)); if none passes, stay; else accept
+    it with min(1, w(θ*) / w(θ)), w(θ) = max(1, π(θ) / (c q(θ))).
+
+    Parameters
+    ----------
+    logdensity_fn
+        Log density of a position, up to a constant.
+    guide
+        Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised: a
+        ``GaussianMixture``, a normalising flow. It is frozen.
+    log_envelope
+        log c, relative to the log density as given and the normalised guide. Any value is exact; what it decides
+        is how many jumps succeed.
+    num_tries
+        K, drawn as one batch.
+    form
+        ``"exact"``. ``"paper"`` omits the correction w, as the paper does: biased wherever π exceeds c q; for
+        comparison only.
+
+    Returns
+    -------
+    The kernel, with ``JumpState`` and ``JumpInfo``.
+
+    Notes
+    -----
+    The first success has a density in proportion to min(π, c q), whatever K is, and the chance of no success does
+    not depend on θ.
+
+    References
+    ----------
+    Tierney (1994), Markov chains for exploring posterior distributions; Gu & Sun (2019), section 4.2.
+    """
+    logdensity_fn = as_pytree_function(logdensity_fn)
+    settings = jump_from_guide(guide, log_envelope, num_tries, form)
+    return Kernel(Partial(init, logdensity_fn, settings), Partial(step, logdensity_fn, settings))
+
+
+def init(logdensity_fn: Callable, settings: Jump, position: PyTree, rng_key: Array | None = None) -> JumpState:
+    """The state at ``position``; raises where the guide does not fit it."""
+    state = init_state(logdensity_fn, position, rng_key)
+    settings.check_guide(state.position)
+    _, start = flatten(logdensity_fn, state)
+    return JumpState(*state, settings.log_weight(start.logdensity, start.position))
+
+
+def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState) -> tuple[JumpState, JumpInfo]:
+    """Draw a candidate, then accept or stay."""
+    key_candidate, key_accept = random.split(rng_key)
+    density, start = flatten(logdensity_fn, state)
+    candidate = settings.draw_candidate(key_candidate, density)
+    log_alpha = jump_log_acceptance(candidate, state.log_weight)
+    info = JumpInfo(
+        acceptance_rate=jnp.exp(log_alpha),
+        is_accepted=jnp.bool_(False),
+        is_divergent=jnp.bool_(False),
+        num_gradients=jnp.int32(1),
+        num_densities=jnp.int32(settings.num_tries),
+        is_jump=jnp.bool_(True),
+        is_candidate_found=candidate.is_found,
+        jump_accepted=jnp.bool_(False),
+        jump_from=settings.label(start.position),
+        jump_to=candidate.jump_to,
+    )
+    proposed = density.unflatten(JumpState(*candidate.state, candidate.log_weight))
+    state, info = accept(key_accept, state, Proposal(proposed, log_alpha, info))
+    return state, info._replace(jump_accepted=info.is_accepted)
+
+
+def jump_log_acceptance(candidate: Candidate, log_weight: Array, log_ratio: Array | float = 0.0) -> Array:
+    """log min(1, w(θ*) / w(θ) · ratio); −inf where no candidate was found."""
+    log_alpha = jnp.minimum(candidate.log_weight - log_weight + log_ratio, 0.0)
+    return jnp.where(candidate.is_found & ~jnp.isnan(log_alpha), log_alpha, -jnp.inf)

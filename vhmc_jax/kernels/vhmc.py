@@ -1,0 +1,294 @@
+"""Variational Langevin HMC: a local move, jumps between modes, and a jump as the second chance of a rejected move.
+
+Notation: as in ``kernels.lhmc`` and ``kernels.jump``; β the probability of a jump, α(θ; z) the acceptance
+probability of the local move from θ with the random numbers z.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from vhmc_jax import random
+from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_parameter, as_pytree_function, cast, flatten
+from vhmc_jax.kernels.jump import Candidate, Jump, jump_from_guide, jump_log_acceptance
+from vhmc_jax.kernels.lhmc import lhmc
+from vhmc_jax.lazy import lazy_cond
+from vhmc_jax.metropolis import Proposal, accept
+
+
+class VHMCInfo(NamedTuple):
+    """What happened in one step of VHMC.
+
+    Attributes
+    ----------
+    acceptance_rate
+        Acceptance probability of the first move: the local one, or the jump where ``is_jump``.
+    is_accepted
+        Whether the chain moved, by whichever move.
+    is_divergent
+        Whether the local trajectory diverged.
+    num_gradients
+        Gradients that the step needed.
+    num_densities
+        Density values that the step needed.
+    is_jump
+        Whether the step began with a jump.
+    is_candidate_found
+        Whether a jump, first or second, found a candidate.
+    jump_accepted
+        Whether the step began with a jump and it was accepted.
+    jump_from
+        Component of the guide that the chain was in, where a jump was tried; else −1.
+    jump_to
+        Component of the candidate, where one was found; else −1.
+    is_second_stage
+        Whether the local move was rejected, and a jump tried in its place.
+    second_stage_accepted
+        Whether that jump was accepted.
+    local
+        Info of the local move, where it tells more than ``Info`` does; else None.
+    """
+
+    acceptance_rate: Array
+    is_accepted: Array
+    is_divergent: Array
+    num_gradients: Array
+    num_densities: Array
+    is_jump: Array
+    is_candidate_found: Array
+    jump_accepted: Array
+    jump_from: Array
+    jump_to: Array
+    is_second_stage: Array
+    second_stage_accepted: Array
+    local: Any
+
+
+class Settings(NamedTuple):
+    """What VHMC is made of; the numbers are arguments of the compiled program."""
+
+    logdensity_fn: Callable
+    propose: Callable
+    jump: Jump
+    jump_probability: Array
+
+
+def vhmc(
+    logdensity_fn: Callable,
+    guide: Any,
+    *,
+    step_size: Any,
+    num_integration_steps: Any,
+    friction: Any = 0.5,
+    inverse_mass_matrix: Any = 1.0,
+    jump_probability: Any = 0.1,
+    log_envelope: Any,
+    num_tries: int = 4,
+    form: str = "exact",
+) -> Kernel:
+    """Variational Langevin Hamiltonian Monte Carlo.
+
+    With probability β jump. Otherwise propose by DLHMC with random numbers z and accept with α(θ; z); if that is
+    rejected, draw θ* from the guide as a jump does, and accept it with
+    min(1, [w(θ*) / w(θ)] [1 − α(θ*; z)] / [1 − α(θ; z)]).
+
+    Parameters
+    ----------
+    logdensity_fn
+        Log density of a position, up to a constant.
+    guide
+        Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised. It is frozen.
+    step_size
+        ε > 0.
+    num_integration_steps
+        L: an integer, or ``(low, high)``, both included.
+    friction
+        γ ≥ 0 of the thermostats.
+    inverse_mass_matrix
+        M⁻¹: a scalar, a vector (diagonal) or a matrix, in the order of ``ravel_pytree``.
+    jump_probability
+        β in [0, 1].
+    log_envelope
+        log c; any value is exact. ``estimate_log_envelope`` gives one that makes the most jumps succeed.
+    num_tries
+        Candidates drawn at once for a jump.
+    form
+        ``"exact"``, or ``"paper"`` for the paper's form without the envelope correction: biased, for comparison.
+
+    Returns
+    -------
+    The kernel, with ``State`` and ``VHMCInfo``.
+
+    Notes
+    -----
+    Under ``vmap`` jumps and second trajectories are evaluated for the chains that need them alone.
+
+    References
+    ----------
+    Gu & Sun (2019), Algorithm 5, where r stands for an acceptance in the algorithm and a rejection in the text:
+    the ratio is of rejection probabilities. Tierney & Mira (1999) on delayed rejection.
+    """
+    local = lhmc(
+        logdensity_fn,
+        step_size=step_size,
+        num_integration_steps=num_integration_steps,
+        friction=friction,
+        inverse_mass_matrix=inverse_mass_matrix,
+    )
+    return variational(
+        logdensity_fn,
+        guide,
+        local,
+        jump_probability=jump_probability,
+        log_envelope=log_envelope,
+        num_tries=num_tries,
+        form=form,
+    )
+
+
+def variational(
+    logdensity_fn: Callable,
+    guide: Any,
+    local: Kernel,
+    *,
+    jump_probability: Any = 0.1,
+    log_envelope: Any,
+    num_tries: int = 4,
+    form: str = "exact",
+) -> Kernel:
+    """Jumps and second chances around any local move: ``vhmc`` with the local kernel of your choice.
+
+    Parameters
+    ----------
+    logdensity_fn
+        Log density of a position, up to a constant; the one that the local kernel was made with.
+    guide
+        Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised.
+    local
+        A kernel with plain ``State`` whose ``step`` is a ``metropolis.MetropolisStep``: ``hmc``, ``lhmc``,
+        ``lhmc_et``, ``equipotential``, or your own. What it must give is ``step.propose(rng_key, state)``, a
+        ``Proposal`` whose ``log_acceptance`` is a function of the key and the state alone; the law of what it draws
+        from the key must not depend on the state.
+    jump_probability
+        β in [0, 1].
+    log_envelope
+        log c.
+    num_tries
+        Candidates drawn at once for a jump.
+    form
+        ``"exact"`` or ``"paper"``.
+
+    Returns
+    -------
+    The kernel, with ``State`` and ``VHMCInfo``.
+    """
+    beta = as_parameter("jump_probability", jump_probability, nonnegative=True, at_most=1.0)
+    propose = getattr(local.step, "propose", None)
+    if propose is None:
+        raise TypeError(
+            "local must be a kernel whose step exposes propose(rng_key, state) -> Proposal (hmc, lhmc, lhmc_et or "
+            f"equipotential do), got a step of type {type(local.step).__name__}"
+        )
+    jump = jump_from_guide(guide, log_envelope, num_tries, form)
+    settings = Settings(as_pytree_function(logdensity_fn), propose, jump, beta)
+    return Kernel(Partial(init, local.init, jump), Partial(step, settings))
+
+
+def init(local_init: Callable, jump: Jump, position: PyTree, rng_key: Array | None = None) -> State:
+    """The state at ``position``; raises where the local kernel's settings or the guide do not fit it."""
+    state = local_init(position, rng_key)
+    jump.check_guide(state.position)
+    return state
+
+
+class Attempt(NamedTuple):
+    """A jump that was tried: the candidate, weight and component of where the chain is, and the cost."""
+
+    candidate: Candidate
+    log_weight: Array
+    jump_from: Array
+    num_gradients: Array
+    num_densities: Array
+
+
+def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInfo]:
+    """A jump, or a local move with a jump as its second chance."""
+    key_coin, key_local, key_accept, key_candidate, key_accept_jump = random.split(rng_key, 5)
+    is_jump = random.uniform(key_coin, dtype=state.logdensity.dtype) < cast(
+        settings.jump_probability, state.logdensity.dtype
+    )
+
+    # First stage: the local move, unless the step begins with a jump.
+    propose_here = Partial(settings.propose, key_local)
+    move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, is_rare=False)
+    moved, local = accept(key_accept, state, move)
+    is_second_stage = ~is_jump & ~local.is_accepted
+
+    # A jump: the first move of some steps, the second chance of others.
+    try_jump = Partial(_try_jump, settings, key_candidate)
+    attempt = lazy_cond(is_jump | is_second_stage, try_jump, _no_attempt(state), state)
+    candidate = attempt.candidate
+
+    # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
+    needs_ratio = is_second_stage & candidate.is_found
+    there = lazy_cond(needs_ratio, Partial(_cost_and_acceptance, propose_here), (0, 0, 0.0), candidate.state)
+    num_gradients_there, num_densities_there, log_acceptance_there = there
+    log_ratio = log_complement(log_acceptance_there) - log_complement(move.log_acceptance)
+    log_alpha = jump_log_acceptance(candidate, attempt.log_weight, jnp.where(needs_ratio, log_ratio, 0.0))
+
+    info = VHMCInfo(
+        acceptance_rate=jnp.where(is_jump, jnp.exp(log_alpha), local.acceptance_rate),
+        is_accepted=jnp.bool_(False),
+        is_divergent=local.is_divergent,
+        num_gradients=local.num_gradients + attempt.num_gradients + num_gradients_there,
+        num_densities=local.num_densities + attempt.num_densities + num_densities_there,
+        is_jump=is_jump,
+        is_candidate_found=candidate.is_found,
+        jump_accepted=is_jump,
+        jump_from=attempt.jump_from,
+        jump_to=candidate.jump_to,
+        is_second_stage=is_second_stage,
+        second_stage_accepted=is_second_stage,
+        local=None if isinstance(local, Info) else local,
+    )
+    next_state, info = accept(key_accept_jump, moved, Proposal(candidate.state, log_alpha, info))
+    return next_state, info._replace(
+        is_accepted=local.is_accepted | info.is_accepted,
+        jump_accepted=is_jump & info.is_accepted,
+        second_stage_accepted=is_second_stage & info.is_accepted,
+    )
+
+
+def _try_jump(settings: Settings, rng_key: Any, state: State) -> Attempt:
+    density, start = flatten(settings.logdensity_fn, state)
+    candidate = settings.jump.draw_candidate(rng_key, density)
+    candidate = candidate._replace(state=density.unflatten(candidate.state))
+    log_weight = settings.jump.log_weight(start.logdensity, start.position)
+    label = settings.jump.label(start.position)
+    return Attempt(candidate, log_weight, label, jnp.int32(1), jnp.int32(settings.jump.num_tries))
+
+
+def _cost_and_acceptance(propose: Callable, state: State) -> tuple[Array, Array, Array]:
+    proposal = propose(state)
+    return proposal.info.num_gradients, proposal.info.num_densities, proposal.log_acceptance
+
+
+def log_complement(log_probability: Array) -> Array:
+    """log(1 − α) from log α ≤ 0; −inf where α = 1."""
+    return jnp.log(-jnp.expm1(jnp.minimum(log_probability, 0.0)))
+
+
+def _no_move(propose: Callable, state: State) -> Proposal:
+    """The local proposal of a step that makes none: never accepted, nothing counted."""
+    shapes = jax.eval_shape(propose, state)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return nothing._replace(state=state, log_acceptance=jnp.full_like(nothing.log_acceptance, -jnp.inf))
+
+
+def _no_attempt(state: State) -> Attempt:
+    """A jump that was not tried: no candidate, nothing counted."""
+    zero, none, no_cost = jnp.zeros_like(state.logdensity), jnp.int32(-1), jnp.int32(0)
+    return Attempt(Candidate(state, zero, jnp.bool_(False), none), zero, none, no_cost, no_cost)

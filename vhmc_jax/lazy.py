@@ -1,0 +1,137 @@
+"""A conditional that stays lazy under ``vmap``.
+
+``lax.cond`` with a batched predicate becomes a select: every chain pays for both branches. Here a batch is handled
+by gathering the lanes whose predicate holds into blocks of a fixed size, evaluating the function on those blocks
+alone in a loop, and scattering the results back. Lanes of nested ``vmap``s are gathered together.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vhmc_jax.base import Array, PyTree
+
+MIN_BLOCK_SIZE = 32
+BLOCK_FRACTION = 16
+"""Lanes evaluated together: a sixteenth of all, at least 32; chosen with ``benchmarks/lazy.py``."""
+
+
+def lazy_cond(
+    predicate: Array, function: Callable, otherwise: PyTree, *operands: PyTree, is_rare: bool = True
+) -> PyTree:
+    """``function(*operands)`` where the predicate holds, else ``otherwise``.
+
+    Parameters
+    ----------
+    predicate
+        A boolean scalar.
+    function
+        A function of the operands. What it closes over is found and passed on as well, also where it is batched.
+    otherwise
+        What to return where the predicate does not hold, of the structure and dtypes of the function's value.
+    operands
+        Pytrees of arrays.
+    is_rare
+        Whether few lanes of a batch are expected to need the function. Where nearly all do, gathering them gains
+        nothing, and under ``vmap`` the function is evaluated for every lane.
+
+    Returns
+    -------
+    The chosen value. Under ``vmap`` a rare function is evaluated for the lanes that need it, rounded up to whole
+    blocks.
+    """
+    program, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
+    tree = jax.tree.structure(shape)
+    if jax.tree.structure(otherwise) != tree:
+        raise TypeError(f"otherwise must have the structure of the function's value, {tree}, got {otherwise}")
+
+    def flat_function(*arguments: Array) -> list[Array]:
+        constants, flat_operands = arguments[: len(program.consts)], arguments[len(program.consts) :]
+        return jax.core.eval_jaxpr(program.jaxpr, constants, *flat_operands)
+
+    arguments = [jnp.asarray(value) for value in (*program.consts, *jax.tree.leaves(operands))]
+    otherwise = jax.tree.leaves(jax.tree.map(lambda leaf, out: jnp.asarray(leaf, dtype=out.dtype), otherwise, shape))
+    return jax.tree.unflatten(tree, _conditional(flat_function, is_rare, 0)(jnp.asarray(predicate), arguments, otherwise))
+
+
+def _conditional(function: Callable, is_rare: bool, num_axes: int) -> Callable:
+    """The conditional for lanes along ``num_axes`` leading axes.
+
+    Each argument has all of these axes, of size one where it does not depend on a lane of that axis, so that what
+    the lanes share is never copied.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def conditional(predicate: Array, arguments: Any, otherwise: Any) -> Any:
+        if num_axes == 0:
+            return jax.lax.cond(predicate, lambda: list(function(*arguments)), lambda: list(otherwise))
+        return (_in_blocks if is_rare else _everywhere)(function, predicate, arguments, otherwise)
+
+    @conditional.def_vmap
+    def _(axis_size: int, is_batched: Any, predicate: Array, arguments: Any, otherwise: Any) -> Any:
+        def with_axis(value: Array, is_batched: bool) -> Array:
+            return value if is_batched else value[None]
+
+        predicate = jnp.broadcast_to(with_axis(predicate, is_batched[0]), (axis_size, *predicate.shape[is_batched[0] :]))
+        arguments = jax.tree.map(with_axis, arguments, is_batched[1])
+        otherwise = jax.tree.map(with_axis, otherwise, is_batched[2])
+        values = _conditional(function, is_rare, num_axes + 1)(predicate, arguments, otherwise)
+        return values, [True] * len(values)
+
+    return conditional
+
+
+def _everywhere(function: Callable, predicate: Array, arguments: Any, otherwise: Any) -> Any:
+    """Evaluate every lane, then select."""
+    num_axes = predicate.ndim
+    function_of_lanes = function
+    for axis in reversed(range(num_axes)):
+        # An axis of size one is shared: squeeze it, so that what does not depend on the lane is computed once.
+        axes = tuple(None if value.shape[axis] == 1 else 0 for value in arguments)
+        function_of_lanes = jax.vmap(function_of_lanes, in_axes=axes, axis_size=predicate.shape[axis])
+    squeezed = [
+        value.reshape([size for i, size in enumerate(value.shape) if i >= num_axes or size != 1]) for value in arguments
+    ]
+    results = function_of_lanes(*squeezed)
+    return [
+        jnp.where(predicate.reshape(predicate.shape + (1,) * (new.ndim - num_axes)), new, old)
+        for new, old in zip(results, otherwise, strict=True)
+    ]
+
+
+def _in_blocks(function: Callable, predicate: Array, arguments: Any, otherwise: Any) -> Any:
+    lanes_shape = predicate.shape
+    num_lanes, num_axes = math.prod(lanes_shape), len(lanes_shape)
+    block_size = min(max(MIN_BLOCK_SIZE, num_lanes // BLOCK_FRACTION), num_lanes)
+    num_active = jnp.sum(predicate, dtype=jnp.int32)
+    # Active lanes first; the padding points beyond the last lane, is read clipped and never written.
+    lanes = jnp.nonzero(predicate.ravel(), size=num_lanes + block_size, fill_value=num_lanes)[0]
+
+    is_shared = [all(size == 1 for size in value.shape[:num_axes]) for value in arguments]
+    shared_or_lanes = [
+        value.reshape(value.shape[num_axes:]) if shared else value for value, shared in zip(arguments, is_shared, strict=True)
+    ]
+    function_of_block = jax.vmap(function, in_axes=tuple(None if shared else 0 for shared in is_shared))
+
+    def gather(value: Array, shared: bool, block: Array) -> Array:
+        if shared:
+            return value
+        indices = jnp.unravel_index(jnp.minimum(block, num_lanes - 1), lanes_shape)
+        return value[tuple(jnp.minimum(i, size - 1) for i, size in zip(indices, value.shape[:num_axes], strict=True))]
+
+    def evaluate_block(carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
+        start, values = carry
+        block = jax.lax.dynamic_slice_in_dim(lanes, start, block_size)
+        results = function_of_block(*(gather(value, shared, block) for value, shared in zip(shared_or_lanes, is_shared, strict=True)))
+        values = [value.at[block].set(result, mode="drop") for value, result in zip(values, results, strict=True)]
+        return start + block_size, values
+
+    initial = [
+        jnp.broadcast_to(value, (*lanes_shape, *value.shape[num_axes:])).reshape(num_lanes, *value.shape[num_axes:])
+        for value in otherwise
+    ]
+    _, values = jax.lax.while_loop(lambda carry: carry[0] < num_active, evaluate_block, (jnp.int32(0), initial))
+    return [value.reshape(*lanes_shape, *value.shape[1:]) for value in values]
