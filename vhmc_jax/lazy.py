@@ -43,8 +43,10 @@ def lazy_cond(
     The chosen value. Under ``vmap`` a rare function is evaluated for the lanes that need it, rounded up to whole
     blocks.
     """
+    program: Any
+    shape: Any
     program, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
-    tree = jax.tree.structure(shape)
+    tree: Any = jax.tree.structure(shape)
     if jax.tree.structure(otherwise) != tree:
         raise TypeError(f"otherwise must have the structure of the function's value, {tree}, got {otherwise}")
 
@@ -54,7 +56,9 @@ def lazy_cond(
 
     arguments = [jnp.asarray(value) for value in (*program.consts, *jax.tree.leaves(operands))]
     otherwise = jax.tree.leaves(jax.tree.map(lambda leaf, out: jnp.asarray(leaf, dtype=out.dtype), otherwise, shape))
-    return jax.tree.unflatten(tree, _conditional(flat_function, is_rare, 0)(jnp.asarray(predicate), arguments, otherwise))
+    return jax.tree.unflatten(
+        tree, _conditional(flat_function, is_rare, 0)(jnp.asarray(predicate), arguments, otherwise)
+    )
 
 
 def _conditional(function: Callable, is_rare: bool, num_axes: int) -> Callable:
@@ -75,7 +79,9 @@ def _conditional(function: Callable, is_rare: bool, num_axes: int) -> Callable:
         def with_axis(value: Array, is_batched: bool) -> Array:
             return value if is_batched else value[None]
 
-        predicate = jnp.broadcast_to(with_axis(predicate, is_batched[0]), (axis_size, *predicate.shape[is_batched[0] :]))
+        predicate = jnp.broadcast_to(
+            with_axis(predicate, is_batched[0]), (axis_size, *predicate.shape[is_batched[0] :])
+        )
         arguments = jax.tree.map(with_axis, arguments, is_batched[1])
         otherwise = jax.tree.map(with_axis, otherwise, is_batched[2])
         values = _conditional(function, is_rare, num_axes + 1)(predicate, arguments, otherwise)
@@ -112,7 +118,8 @@ def _in_blocks(function: Callable, predicate: Array, arguments: Any, otherwise: 
 
     is_shared = [all(size == 1 for size in value.shape[:num_axes]) for value in arguments]
     shared_or_lanes = [
-        value.reshape(value.shape[num_axes:]) if shared else value for value, shared in zip(arguments, is_shared, strict=True)
+        value.reshape(value.shape[num_axes:]) if shared else value
+        for value, shared in zip(arguments, is_shared, strict=True)
     ]
     function_of_block = jax.vmap(function, in_axes=tuple(None if shared else 0 for shared in is_shared))
 
@@ -125,7 +132,9 @@ def _in_blocks(function: Callable, predicate: Array, arguments: Any, otherwise: 
     def evaluate_block(carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
         start, values = carry
         block = jax.lax.dynamic_slice_in_dim(lanes, start, block_size)
-        results = function_of_block(*(gather(value, shared, block) for value, shared in zip(shared_or_lanes, is_shared, strict=True)))
+        results = function_of_block(
+            *(gather(value, shared, block) for value, shared in zip(shared_or_lanes, is_shared, strict=True))
+        )
         values = [value.at[block].set(result, mode="drop") for value, result in zip(values, results, strict=True)]
         return start + block_size, values
 

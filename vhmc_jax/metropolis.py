@@ -36,7 +36,7 @@ class Proposal(NamedTuple):
 
 
 def log_acceptance(energy: Array, proposed_energy: Array, log_jacobian: Array | float = 0.0) -> tuple[Array, Array]:
-    """log α = min(0, H − Ĥ + log |J|), safe against NaN.
+    """Compute log α = min(0, H − Ĥ + log |J|), safe against NaN.
 
     Parameters
     ----------

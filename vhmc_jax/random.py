@@ -102,7 +102,7 @@ def _as_words(rng_key: Any) -> Any:
     if jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key):
         impl, data = jax.random.key_impl(rng_key), jax.random.key_data(rng_key)
     else:
-        impl, data = jax.config.jax_default_prng_impl, rng_key
+        impl, data = jax.config.jax_default_prng_impl, rng_key  # type: ignore[attr-defined]
     return Key(data[0], data[1]) if impl == "threefry2x32" else rng_key
 
 

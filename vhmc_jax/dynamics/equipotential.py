@@ -41,11 +41,8 @@ class Solver:
 
     def update(self, s: Array, f: Array, slope: Array, slope_at_zero: Array) -> Array:
         """The next iterate; half way back where the density is zero."""
-        if self.name == "paper":
-            proposed = s - f / (slope - slope_at_zero)
-        else:
-            proposed = s - f * s / (slope * s - f)
-        return jnp.where(jnp.isfinite(f) & jnp.isfinite(slope), proposed, 0.5 * s)
+        correction = f / (slope - slope_at_zero) if self.name == "paper" else f * s / (slope * s - f)
+        return jnp.where(jnp.isfinite(f) & jnp.isfinite(slope), s - correction, 0.5 * s)
 
 
 class Transformed(NamedTuple):
@@ -199,7 +196,7 @@ class Known(NamedTuple):
 def _solve_back(
     solver: Solver, along_line: Any, is_root: Any, origin: Array, energy: Array, slope: Array, s0: Array, known: Known
 ) -> Root:
-    """The same iteration from the other end: does it come to the root that is known, and to no other before?
+    """Iterate from the other end, to see whether that leads to the root that is known, and to no other before.
 
     Value and slope at the known root are known, so the last iterate is not evaluated: f there is
     U(θ) − U(θ*) + f'(0) (s − known), by the same tolerance and after the same number of updates as on a way there.

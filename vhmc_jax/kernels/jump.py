@@ -147,12 +147,12 @@ class Jump:
     form: str
 
     def log_ratio(self, logdensity: Array, x: Array) -> Array:
-        """log π(x) − log c − log q(x), −inf where it is not a number or π is not finite."""
+        """Log of π(x) / (c q(x)), −inf where it is not a number or π is not finite."""
         ratio = logdensity - cast(self.log_envelope, x.dtype) - self.log_prob(x)
         return jnp.where(jnp.isnan(ratio) | (logdensity == jnp.inf), -jnp.inf, ratio)
 
     def log_weight(self, logdensity: Array, x: Array) -> Array:
-        """log w(x) = max(0, log π(x) − log c − log q(x)); 0 in the paper's form."""
+        """Log of w(x) = max(1, π(x) / (c q(x))); 0 in the paper's form."""
         return jnp.zeros_like(logdensity) if self.form == "paper" else jnp.maximum(self.log_ratio(logdensity, x), 0.0)
 
     def label(self, x: Array) -> Array:
@@ -213,9 +213,7 @@ def jump_from_guide(guide: Any, log_envelope: Any, num_tries: Any, form: str) ->
     )
 
 
-def jump(
-    logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: int = 4, form: str = "exact"
-) -> Kernel:
+def jump(logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: int = 4, form: str = "exact") -> Kernel:
     """Jumps to draws from a guide, wherever the chain is.
 
     Draw up to K candidates from q and take the first with u < π(θ*) / (c q(θ*)); if none passes, stay; else accept
@@ -287,6 +285,6 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState
 
 
 def jump_log_acceptance(candidate: Candidate, log_weight: Array, log_ratio: Array | float = 0.0) -> Array:
-    """log min(1, w(θ*) / w(θ) · ratio); −inf where no candidate was found."""
+    """Log of min(1, w(θ*) / w(θ) · ratio); −inf where no candidate was found."""
     log_alpha = jnp.minimum(candidate.log_weight - log_weight + log_ratio, 0.0)
     return jnp.where(candidate.is_found & ~jnp.isnan(log_alpha), log_alpha, -jnp.inf)

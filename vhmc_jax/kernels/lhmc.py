@@ -67,9 +67,7 @@ def propose(settings: Trajectory, friction: Array, rng_key: Any, state: State) -
 
     momentum = kinetic.draw(key_momentum, like=start.position)
     num_steps = settings.step_count.draw(key_length)
-    end, end_momentum, heat = dlhmc(
-        key_thermostat, density, kinetic, step_size, num_steps, friction, start, momentum
-    )
+    end, end_momentum, heat = dlhmc(key_thermostat, density, kinetic, step_size, num_steps, friction, start, momentum)
 
     energy = kinetic.energy(momentum) - start.logdensity
     end_energy = kinetic.energy(end_momentum) - end.logdensity - heat

@@ -1,5 +1,6 @@
 """Running kernels: many chains in one compiled program, and the tuning of a step size."""
 
+from vhmc_jax.runner.adaptation import AdaptedStepSize, adapt_step_size
 from vhmc_jax.runner.chains import Chains, run_chains
 
-__all__ = ["Chains", "run_chains"]
+__all__ = ["AdaptedStepSize", "Chains", "adapt_step_size", "run_chains"]

@@ -127,9 +127,7 @@ def run_chains(
     progress_of_run, store = _start(kernel, keep_fn, chain_keys, states, num_samples)
     bar = ProgressBar(total, f"{num_chains} chains", progress)
     for end in bar.chunk_ends():
-        progress_of_run, store = _advance(
-            kernel, keep_fn, chain_keys, schedule, progress_of_run, jnp.int32(end), store
-        )
+        progress_of_run, store = _advance(kernel, keep_fn, chain_keys, schedule, progress_of_run, jnp.int32(end), store)
         if progress:
             acceptance = getattr(progress_of_run.info_means, "acceptance_rate", None)
             figures = {} if acceptance is None else {"acceptance": float(jnp.mean(acceptance))}
@@ -168,7 +166,7 @@ def _advance(
     """Take iterations until ``until`` of them are done, storing one in ``thinning`` after the burn-in."""
 
     def one_iteration(run: Run) -> Run:
-        keys = jax.vmap(random.fold_in, (0, None))(chain_keys, schedule.first_iteration + run.iteration)
+        keys = jax.vmap(_fold_in, (0, None))(chain_keys, schedule.first_iteration + run.iteration)
         states, infos = strongly_typed(jax.vmap(kernel.step)(keys, run.states))
         iteration = run.iteration + 1
         info_means = jax.tree.map(
@@ -203,7 +201,12 @@ def _start(kernel: Kernel, keep: Callable, chain_keys: Array, states: Any, num_s
 
 @jax.jit
 def _chain_keys(rng_key: Array, chains: Array) -> Array:
-    return jax.vmap(random.fold_in, (None, 0))(rng_key, chains)
+    return jax.vmap(_fold_in, (None, 0))(rng_key, chains)
+
+
+def _fold_in(rng_key: Array, number: Array) -> Array:
+    """A key as ``jax.random`` takes it, since the kernel may be anyone's."""
+    return random.as_jax_key(random.fold_in(rng_key, number))
 
 
 @jax.jit
@@ -219,7 +222,9 @@ def _initial_states(kernel: Kernel, positions: PyTree, states: Any) -> Any:
     name, given = ("initial_positions", positions) if states is None else ("initial_states", states)
     sizes = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else None for leaf in jax.tree.leaves(given)}
     if len(sizes) != 1 or not sizes.isdisjoint({0, None}):
-        raise ValueError(f"{name} must have at least one chain on a leading axis that all leaves share, got {describe(given)}")
+        raise ValueError(
+            f"{name} must have at least one chain on a leading axis that all leaves share, got {describe(given)}"
+        )
     if states is None:
         states = _init(kernel, as_position(positions, name))
     logdensity = getattr(states, "logdensity", None)

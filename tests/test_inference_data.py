@@ -1,0 +1,71 @@
+"""Conversion to whichever ArviZ is installed: InferenceData of 0.x, DataTree of 1.x."""
+
+import sys
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from vhmc_jax.diagnostics import ess, rhat, to_arviz
+
+with warnings.catch_warnings():  # ArviZ 0.x announces 1.x when it is imported
+    warnings.simplefilter("ignore", FutureWarning)
+    import arviz
+
+RNG = np.random.default_rng(0)
+DRAWS = {"a": RNG.normal(size=(4, 100, 3)), "b": {"c": RNG.normal(size=(4, 100))}}
+
+
+class Infos(NamedTuple):
+    """Fields that every kernel has, and one of jumps."""
+
+    acceptance_rate: np.ndarray
+    is_accepted: np.ndarray
+    is_divergent: np.ndarray
+    num_gradients: np.ndarray
+    is_jump: np.ndarray
+
+
+INFOS = Infos(
+    *(RNG.random((4, 100)), *(RNG.integers(0, 2, (4, 100)).astype(bool) for _ in range(2))),
+    np.full((4, 100), 42),
+    np.zeros((4, 100), bool),
+)
+
+
+def test_type_is_that_of_the_installed_version():
+    data = to_arviz(DRAWS)
+    expected = "InferenceData" if arviz.__version__.startswith("0.") else "DataTree"
+    assert type(data).__name__ == expected
+    assert not hasattr(data, "sample_stats")
+
+
+def test_variables_are_named_by_path_and_statistics_as_usual():
+    data = to_arviz(DRAWS, INFOS, logdensities=np.ones((4, 100)), dims={"a": ["coordinate"]})
+    posterior, stats = data["posterior"], data["sample_stats"]
+    assert set(posterior.data_vars) == {"a", "b.c"}
+    assert posterior["a"].dims == ("chain", "draw", "coordinate")
+    np.testing.assert_array_equal(posterior["b.c"].values, DRAWS["b"]["c"])
+    assert set(stats.data_vars) == {"acceptance_rate", "is_accepted", "diverging", "n_steps", "is_jump", "lp"}
+    assert stats["diverging"].dtype == bool
+    assert stats["n_steps"].dtype == np.int64
+    assert set(to_arviz(DRAWS["a"])["posterior"].data_vars) == {"x"}
+    nested = to_arviz(DRAWS, {"local": INFOS})["sample_stats"]
+    assert "local.diverging" in nested.data_vars
+
+
+def test_arviz_reads_what_it_got_and_finds_our_figures():
+    data = to_arviz(DRAWS)
+    summary = arviz.summary(data)
+    assert len(summary) == 4
+    np.testing.assert_allclose(np.asarray(arviz.ess(data)["a"]), ess(DRAWS)["a"], rtol=1e-2)
+    np.testing.assert_allclose(np.asarray(arviz.rhat(data)["a"]), rhat(DRAWS)["a"], rtol=1e-2)
+
+
+def test_bad_statistics_are_named_and_a_missing_arviz_says_how_to_get_it(monkeypatch):
+    with pytest.raises(ValueError, match=r"statistic lp must have axes \(chain, draw\) = \(4, 100\)"):
+        to_arviz(DRAWS, logdensities=np.zeros(100))
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ImportError, match=r"vhmc-jax\[arviz\]"):
+        to_arviz(DRAWS)

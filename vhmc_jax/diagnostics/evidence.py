@@ -1,0 +1,224 @@
+"""Log evidence: the normalising constant of the target, by bridge sampling between a guide and the draws.
+
+Notation: p the unnormalised target, q the normalised guide, ℓ = log p − log q, n₁ draws x of the target worth
+as many independent ones, n₂ independent draws y of the guide, c = log ∫ p.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import Partial
+
+from vhmc_jax.base import as_count, as_pytree_function
+from vhmc_jax.diagnostics.draws import check_draws, flatten_draws, map_draws
+from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
+from vhmc_jax.diagnostics.pareto import pareto_k
+
+MAX_GUIDE_DRAWS = 100_000
+
+
+class Evidence(NamedTuple):
+    """An estimate of log ∫ p with what is needed to judge it.
+
+    Attributes
+    ----------
+    log_evidence
+        By bridge sampling.
+    error
+        Its standard error, with the autocorrelation of the draws taken into account.
+    importance, importance_error
+        The same by importance sampling from the guide alone, as a check.
+    ess
+        Effective number of the draws for their part of the bridge.
+    pareto_k
+        Of the importance weights p/q at the guide's draws. Above 0.7 the check means little, and the guide
+        misses part of the target's tails.
+    notes
+        Sentences: what is NaN and why, and what to beware of.
+    """
+
+    log_evidence: float
+    error: float
+    importance: float
+    importance_error: float
+    ess: float
+    pareto_k: float
+    notes: tuple[str, ...]
+
+
+def log_evidence(
+    rng_key: Array,
+    logdensity_fn: Callable[[Any], Array],
+    guide: Any,
+    draws: Any,
+    *,
+    num_guide_draws: int | None = None,
+    logdensities: Any = None,
+) -> Evidence:
+    r"""Log normalising constant of a density by Meng and Wong's optimal bridge.
+
+    .. math:: e^c = \frac{\frac1{n_2}\sum_j p(y_j) / (s_1 p(y_j) + s_2 e^c q(y_j))}
+        {\frac1{n_1}\sum_i q(x_i) / (s_1 p(x_i) + s_2 e^c q(x_i))}, \qquad s_i = n_i / (n_1 + n_2)
+
+    The fixed point c is the root of a monotone function, found by Newton's method in a bracket. The effective
+    number of draws stands for n₁ in s₁ and in the error.
+
+    Parameters
+    ----------
+    rng_key
+        For the guide's draws.
+    logdensity_fn
+        Log density p of a position (a pytree), up to the constant that is sought.
+    guide
+        Object with ``sample(rng_key)`` and ``log_prob(x)`` on flat vectors, normalised. It must not have been
+        fitted to these very draws: a guide that has seen them biases the evidence.
+    draws
+        Draws of the target, a pytree of (chain, draw, ...) arrays.
+    num_guide_draws
+        By default as many as there are draws, at most 100,000.
+    logdensities
+        Values of ``logdensity_fn`` at the draws, (chain, draw), where they are at hand.
+
+    Returns
+    -------
+    The estimate.
+
+    References
+    ----------
+    Meng & Wong (1996), equation 4.1; Frühwirth-Schnatter (2004), section 3, for the error.
+    """
+    missing = [name for name in ("sample", "log_prob") if not callable(getattr(guide, name, None))]
+    if missing:
+        raise TypeError(f"guide must have {' and '.join(missing)}, got {type(guide).__name__}")
+    x = flatten_draws(draws := check_draws(draws))
+    # One draw is passed along as the pattern of all: a closure over its structure would compile every time.
+    pattern = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), draws)
+    density = Partial(_flat_density, as_pytree_function(logdensity_fn), pattern)
+    log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
+    size = x.shape[0] * x.shape[1]
+    count = min(size, MAX_GUIDE_DRAWS) if num_guide_draws is None else num_guide_draws
+    keys = jax.random.split(rng_key, as_count("num_guide_draws", count, 2))
+    y = jnp.asarray(_sample(as_pytree_function(guide.sample), keys), x.dtype)[:, None]
+    if logdensities is None:
+        target_at_draws = np.asarray(map_draws(density, x, 1)[..., 0], np.float64)
+    else:
+        target_at_draws = np.asarray(logdensities, np.float64)
+        if target_at_draws.shape != x.shape[:2]:
+            raise ValueError(f"logdensities must have shape {x.shape[:2]}, got {target_at_draws.shape}")
+    ratios_at_draws = target_at_draws - np.asarray(map_draws(log_prob, x, 1)[..., 0], np.float64)
+    ratios_at_guide = (
+        np.asarray(map_draws(density, y, 1), np.float64) - np.asarray(map_draws(log_prob, y, 1), np.float64)
+    ).ravel()
+    return bridge(ratios_at_draws, ratios_at_guide)
+
+
+def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence:
+    """Evidence from log p − log q at the target's draws (chain, draw) and at the guide's draws (n,)."""
+    importance, importance_error = _importance(ratios_at_guide)
+    k = pareto_k(ratios_at_guide)
+    problem = _what_is_wrong(ratios_at_draws, ratios_at_guide)
+    if problem:
+        return Evidence(np.nan, np.nan, importance, importance_error, np.nan, k, (problem,))
+    size = float(ratios_at_draws.size)
+    estimate = _solve(ratios_at_draws, ratios_at_guide, size)
+    for _ in range(2):  # the effective number of draws depends, weakly, on the estimate
+        size = _effective_size(ratios_at_draws, ratios_at_guide, estimate, size)
+        estimate = _solve(ratios_at_draws, ratios_at_guide, size)
+    at_draws, at_guide = _bridge_terms(ratios_at_draws, ratios_at_guide, estimate, size)
+    error = float(np.sqrt(_relative_variance(at_guide) / at_guide.size + _relative_variance(at_draws) / size))
+    notes = []
+    if k > 0.7:
+        notes.append(
+            f"Pareto-k is {k:.2f}, above 0.7: the guide's tails are too light, so the importance estimate "
+            "means little and the error of the bridge may be too small."
+        )
+    elif abs(importance - estimate) > 4 * np.hypot(error, importance_error):
+        notes.append(
+            f"Importance sampling gives {importance:.5g} ± {importance_error:.2g}, the bridge {estimate:.5g} "
+            f"± {error:.2g}: they do not cover the same modes, or the guide was fitted to these draws."
+        )
+    return Evidence(estimate, error, importance, importance_error, size, k, tuple(notes))
+
+
+def _what_is_wrong(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> str:
+    """Why there can be no estimate, or an empty string."""
+    num_bad = int((~np.isfinite(ratios_at_draws)).sum())
+    if num_bad:
+        return f"NaN: log p − log q is not finite at {num_bad:,} of the draws."
+    if np.isnan(ratios_at_guide).any() or np.isposinf(ratios_at_guide).any():
+        return "NaN: log p − log q is NaN or infinite at some of the guide's draws."
+    if not np.isfinite(ratios_at_guide).any():
+        return "NaN: the target's density is zero at every draw of the guide."
+    if ratios_at_draws.shape[1] < MIN_DRAWS:
+        return f"NaN: an error needs at least {MIN_DRAWS} draws a chain, there are {ratios_at_draws.shape[1]}."
+    return ""
+
+
+def _bridge_terms(at_draws: np.ndarray, at_guide: np.ndarray, c: float, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities that a draw of the target is the guide's, and that one of the guide is the target's.
+
+    They are the summands of the denominator and the numerator of the bridge, but for constants.
+    """
+    offset = np.log(size / at_guide.size) - c
+    return _sigmoid(-(at_draws + offset)), _sigmoid(at_guide + offset)
+
+
+def _solve(at_draws: np.ndarray, at_guide: np.ndarray, size: float) -> float:
+    """The c where n₁ mean P(guide | x) = n₂ mean P(target | y): the left rises with c, the right falls."""
+    finite = at_guide[np.isfinite(at_guide)]
+    low, high = min(at_draws.min(), finite.min()), max(at_draws.max(), finite.max())
+    if finite.size < at_guide.size:
+        low -= np.log(at_guide.size)  # draws of the guide where p = 0 push c below every ratio
+    c = float(np.median(at_draws))
+    for _ in range(100):
+        guides, targets = _bridge_terms(at_draws, at_guide, c, size)
+        excess = size * guides.mean() - at_guide.size * targets.mean()
+        slope = size * (guides * (1 - guides)).mean() + at_guide.size * (targets * (1 - targets)).mean()
+        low, high = (c, high) if excess < 0 else (low, c)
+        # Newton's step, or half the bracket where that leads out of it.
+        step = c - excess / slope if slope > 0 else np.inf
+        previous, c = c, float(step if low < step < high else (low + high) / 2)
+        if abs(c - previous) <= 1e-12 * max(1, abs(c)):
+            break
+    return c
+
+
+def _effective_size(at_draws: np.ndarray, at_guide: np.ndarray, c: float, size: float) -> float:
+    """Effective number of the draws for their part of the bridge; all of them if that part is constant."""
+    effective = float(split_ess(_bridge_terms(at_draws, at_guide, c, size)[0]))
+    return effective if np.isfinite(effective) else float(at_draws.size)
+
+
+def _importance(ratios: np.ndarray) -> tuple[float, float]:
+    """Log of the mean of e^ℓ over the guide's draws, and its standard error."""
+    if np.isnan(ratios).any() or not np.isfinite(ratios.max()):
+        return float("nan"), float("nan")
+    weights = np.exp(ratios - ratios.max())
+    estimate = np.log(weights.mean()) + ratios.max()
+    return float(estimate), float(np.sqrt(_relative_variance(weights) / weights.size))
+
+
+def _relative_variance(values: np.ndarray) -> float:
+    return float(values.var(ddof=1) / values.mean() ** 2)
+
+
+def _sigmoid(t: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0, -t))
+
+
+def _flat_density(logdensity_fn: Callable[[Any], Array], pattern: Any, x: Array) -> Array:
+    return jnp.asarray(logdensity_fn(ravel_pytree(pattern)[1](x)), x.dtype)[None]
+
+
+def _as_vector(log_prob: Callable[[Array], Array], x: Array) -> Array:
+    return jnp.asarray(log_prob(x), x.dtype)[None]
+
+
+@jax.jit
+def _sample(sample: Callable[[Array], Array], keys: Array) -> Array:
+    return jax.vmap(sample)(keys)

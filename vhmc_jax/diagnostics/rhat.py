@@ -1,0 +1,76 @@
+"""Potential scale reduction: whether chains, and the two halves of each chain, agree."""
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vhmc_jax.base import is_concrete
+from vhmc_jax.diagnostics.autocorrelation import centre
+from vhmc_jax.diagnostics.draws import check_draws, map_blocks, split_chains
+from vhmc_jax.diagnostics.ess import MIN_DRAWS
+from vhmc_jax.diagnostics.ranks import map_components, normal_scores_and_folded
+
+
+@jax.jit
+def _split_rhat(x: Array) -> Array:
+    """R-hat of (chain, draw, ...) with chains split in half: (...)."""
+    if x.shape[1] < MIN_DRAWS:
+        return jnp.full(x.shape[2:], jnp.nan, x.dtype)
+    num_draws = x.shape[1] // 2
+    origin = x[0, 0]
+
+    def block(x: Array) -> tuple[Array, Array]:
+        means, deviations = centre(split_chains(x - origin))
+        return means, jnp.mean(deviations**2, axis=(0, 1))
+
+    means, variances = map_blocks(block, x)
+    within = jnp.mean(variances, axis=0) * (num_draws / (num_draws - 1))
+    between = jnp.var(means.reshape(-1, *x.shape[2:]), axis=0, ddof=1)
+    return jnp.sqrt(between / within + (num_draws - 1) / num_draws)
+
+
+def _rank_rhat(x: np.ndarray) -> Array:
+    """Larger R-hat of one component's normal scores (chain, draw) and of those of its folded draws."""
+    if x.shape[1] < MIN_DRAWS:
+        return _split_rhat(x)
+    both = np.stack(normal_scores_and_folded(split_chains(x)), axis=-1)
+    # Scores are split already: laid end to end, the halves of a chain are what _split_rhat will cut apart.
+    return jnp.max(_split_rhat(np.concatenate(np.split(both, 2), axis=1)))
+
+
+def rhat(draws: Any, kind: Literal["rank", "split"] = "rank") -> Any:
+    r"""Potential scale reduction of (chain, draw, ...) draws, chains split in half.
+
+    .. math:: \hat R = \sqrt{\frac{\frac{n-1}{n} W + \frac1n B}{W}}
+
+    A value near 1 says that the chains agree with one another, not that they saw every mode: chains that all
+    miss the same mode agree perfectly. See :func:`mode_report`.
+
+    Parameters
+    ----------
+    draws
+        Pytree of (chain, draw, ...) arrays; one chain will do, since its halves are compared.
+    kind
+        ``"rank"``: the larger of those of the normal scores of draws and of their distances from the median;
+        ranks on the host and cannot be traced. ``"split"``: of the draws themselves, jit-able.
+
+    Returns
+    -------
+    Pytree of (...) arrays. NaN with fewer than four draws, for a component that is constant over all chains,
+    and for one that holds NaN; infinite where chains are constant and differ.
+
+    References
+    ----------
+    Gelman & Rubin (1992); Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), equations 1-4 and section 4.
+    """
+    draws = check_draws(draws)
+    if kind == "split":
+        return jax.tree.map(_split_rhat, draws)
+    if kind != "rank":
+        raise ValueError(f"kind must be 'rank' or 'split', got {kind!r}")
+    if not is_concrete(draws):
+        raise TypeError("kind='rank' ranks draws on the host and cannot be traced; use kind='split' inside jit")
+    return jax.tree.map(lambda x: map_components(_rank_rhat, x), draws)

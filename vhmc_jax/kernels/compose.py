@@ -1,0 +1,180 @@
+"""Kernels made of kernels: one after another, or one at random.
+
+All parts share position, log density and gradient. A further field of a part's state is either a function of the
+position (the jump's weight), and computed again when that part is run, or a variable of its own, which its state
+names in ``own_fields`` and which is kept while the other parts run.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from vhmc_jax import random
+from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function, is_concrete
+from vhmc_jax.lazy import lazy_cond
+
+
+class ComposedState(NamedTuple):
+    """The state of several kernels at one position.
+
+    Attributes
+    ----------
+    position
+        A pytree of floating arrays.
+    logdensity
+        The log density there, up to a constant.
+    logdensity_grad
+        Its gradient, with the structure of ``position``.
+    own
+        For each part the fields of its state that are its own, by name.
+    """
+
+    position: PyTree
+    logdensity: Array
+    logdensity_grad: PyTree
+    own: tuple[dict[str, Array], ...]
+
+
+class ComposedInfo(NamedTuple):
+    """What happened in one step of several kernels.
+
+    Attributes
+    ----------
+    acceptance_rate
+        Mean over the parts that were run.
+    is_accepted
+        Whether any part moved.
+    is_divergent
+        Whether any part diverged.
+    num_gradients
+        Gradients of all parts.
+    num_densities
+        Density values of all parts.
+    parts
+        Info of each part; all zeros for one that was not run.
+    """
+
+    acceptance_rate: Array
+    is_accepted: Array
+    is_divergent: Array
+    num_gradients: Array
+    num_densities: Array
+    parts: tuple[Any, ...]
+
+
+def cycle(*kernels: Kernel) -> Kernel:
+    """One kernel after another, each once a step.
+
+    Parameters
+    ----------
+    kernels
+        Kernels on the same log density.
+
+    Returns
+    -------
+    The kernel, with ``ComposedState`` and ``ComposedInfo``.
+    """
+    parts = _parts(kernels)
+    return Kernel(Partial(init, parts), Partial(step_cycle, parts))
+
+
+def mixture(kernels: Sequence[Kernel], probabilities: Any) -> Kernel:
+    """One of several kernels at random at each step.
+
+    Parameters
+    ----------
+    kernels
+        Kernels on the same log density.
+    probabilities
+        One for each kernel, positive; they are normalised.
+
+    Returns
+    -------
+    The kernel, with ``ComposedState`` and ``ComposedInfo``.
+
+    Notes
+    -----
+    Each chain throws its own coin. Under ``vmap`` each kernel is evaluated for the chains that chose it alone, in
+    blocks (``vhmc_jax.lazy``), so a step costs about the mean of the parts and not their sum.
+    """
+    parts = _parts(kernels)
+    weights = jnp.asarray(probabilities, dtype=float)
+    if weights.shape != (len(parts),):
+        raise ValueError(f"probabilities must be one for each of the {len(parts)} kernels, got shape {weights.shape}")
+    if is_concrete(weights) and not jnp.all((weights > 0) & jnp.isfinite(weights)):
+        raise ValueError(f"probabilities must be positive and finite, got {probabilities}")
+    return Kernel(Partial(init, parts), Partial(step_mixture, parts, weights / jnp.sum(weights)))
+
+
+def _parts(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    if not kernels:
+        raise ValueError("expected at least one kernel, got none")
+    return tuple(Kernel(as_pytree_function(kernel.init), as_pytree_function(kernel.step)) for kernel in kernels)
+
+
+def init(parts: tuple[Kernel, ...], position: PyTree, rng_key: Array | None = None) -> ComposedState:
+    """The state of all parts at ``position``."""
+    states = [kernel.init(position, rng_key) for kernel in parts]
+    return ComposedState(*_common(states[0]), tuple(_own_fields(state) for state in states))
+
+
+def step_cycle(parts: tuple[Kernel, ...], rng_key: Any, state: ComposedState) -> tuple[ComposedState, ComposedInfo]:
+    """Run every part once, in order."""
+    infos = []
+    for number, kernel in enumerate(parts):
+        state, info = run_part(kernel, number, random.fold_in(rng_key, number), state)
+        infos.append(info)
+    return state, _summary(infos, len(parts))
+
+
+def step_mixture(
+    parts: tuple[Kernel, ...], probabilities: Array, rng_key: Any, state: ComposedState
+) -> tuple[ComposedState, ComposedInfo]:
+    """Run the part that the coin chose."""
+    key_coin, key_step = random.split(rng_key)
+    uniform = random.uniform(key_coin, dtype=probabilities.dtype)
+    choice = jnp.sum(uniform >= jnp.cumsum(probabilities)[:-1])
+    infos = []
+    for number, kernel in enumerate(parts):
+        run = Partial(run_part, kernel, number, key_step)
+        _, shapes = jax.eval_shape(run, state)
+        not_run = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        state, info = lazy_cond(choice == number, run, (state, not_run), state)
+        infos.append(info)
+    return state, _summary(infos, 1)
+
+
+def run_part(kernel: Kernel, number: int, rng_key: Any, state: ComposedState) -> tuple[ComposedState, Any]:
+    """One step of a part, from and to the common state."""
+    # ``init`` gives the part's type and what depends on the position; the density it evaluates is not used, and
+    # the compiler drops it.
+    fresh = kernel.init(state.position)
+    part = fresh._replace(**_common(state)._asdict(), **state.own[number])
+    moved, info = kernel.step(random.as_jax_key(rng_key), part)
+    own = (*state.own[:number], _own_fields(moved), *state.own[number + 1 :])
+    return ComposedState(*_common(moved), own), info
+
+
+def _common(state: Any) -> State:
+    return State(state.position, state.logdensity, state.logdensity_grad)
+
+
+def _own_fields(state: Any) -> dict[str, Array]:
+    return {name: getattr(state, name) for name in getattr(state, "own_fields", ())}
+
+
+def _summary(infos: Sequence[Any], num_run: int) -> ComposedInfo:
+    def total(combine: Callable, name: str) -> Array:
+        return combine(jnp.stack([getattr(info, name) for info in infos]))
+
+    return ComposedInfo(
+        acceptance_rate=total(jnp.sum, "acceptance_rate") / num_run,
+        is_accepted=total(jnp.any, "is_accepted"),
+        is_divergent=total(jnp.any, "is_divergent"),
+        num_gradients=total(jnp.sum, "num_gradients").astype(jnp.int32),
+        num_densities=total(jnp.sum, "num_densities").astype(jnp.int32),
+        parts=tuple(infos),
+    )

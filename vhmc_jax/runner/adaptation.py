@@ -1,0 +1,139 @@
+"""The step size that gives a wanted acceptance, by dual averaging.
+
+Notation: ε step size, a the mean acceptance rate of the chains at an iteration, δ the target.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from vhmc_jax import random
+from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_position, as_pytree_function
+
+SHRINKAGE, STABILISATION, FORGETTING = 0.05, 10.0, 0.75
+"""γ, t₀ and κ of Hoffman & Gelman."""
+
+
+class AdaptedStepSize(NamedTuple):
+    """The step size found, and what it took.
+
+    Attributes
+    ----------
+    step_size
+        ε.
+    acceptance_rate
+        Mean acceptance over the second half of the adaptation: near the target where it converged.
+    positions
+        Where the chains ended, on a leading axis.
+    num_gradients
+        Gradients taken by all chains.
+    """
+
+    step_size: Array
+    acceptance_rate: Array
+    positions: PyTree
+    num_gradients: Array
+
+
+class DualAverage(NamedTuple):
+    """log ε as it is tried, its running average, and the running mean of δ − a."""
+
+    log_step_size: Array
+    log_average: Array
+    mean_error: Array
+
+
+def adapt_step_size(
+    rng_key: Array,
+    factory: Callable,
+    position: PyTree,
+    *,
+    target_acceptance: Any = 0.8,
+    initial_step_size: Any = 1.0,
+    num_chains: int = 8,
+    num_steps: int = 200,
+) -> AdaptedStepSize:
+    """Find the step size at which a kernel accepts as often as wanted.
+
+    log ε ← μ − √t / (γ (t + t₀)) Σ (δ − a), averaged with weights t^{−κ}; a is the mean over the chains.
+
+    Parameters
+    ----------
+    rng_key
+        Key of the adaptation.
+    factory
+        ``factory(step_size) -> Kernel``: any kernel with an acceptance rate in its info, for instance
+        ``lambda step_size: vj.lhmc(logdensity, step_size=step_size, num_integration_steps=10)``.
+    position
+        Where the chains start, all from the same place.
+    target_acceptance
+        δ, between 0 and 1.
+    initial_step_size
+        Where ε starts. It need not be near.
+    num_chains
+        Chains whose acceptance is averaged.
+    num_steps
+        Iterations.
+
+    Returns
+    -------
+    The step size, with the acceptance reached.
+
+    References
+    ----------
+    Hoffman & Gelman (2014), The No-U-Turn sampler, section 3.2.
+    """
+    target = as_parameter("target_acceptance", target_acceptance, positive=True, at_most=1.0)
+    return _adapt(
+        rng_key,
+        as_pytree_function(factory),
+        as_position(position),
+        target,
+        as_parameter("initial_step_size", initial_step_size, positive=True),
+        as_count("num_chains", num_chains, 1),
+        as_count("num_steps", num_steps, 1),
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("num_chains", "num_steps"))
+def _adapt(
+    rng_key: Array,
+    factory: Callable,
+    position: PyTree,
+    target: Array,
+    initial_step_size: Array,
+    num_chains: int,
+    num_steps: int,
+) -> AdaptedStepSize:
+    centre = jnp.log(10 * initial_step_size)
+    state = factory(initial_step_size).init(position)
+    states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_chains, *leaf.shape)), state)
+    start = DualAverage(jnp.log(initial_step_size), jnp.log(initial_step_size), jnp.zeros_like(centre))
+
+    def iteration(carry: tuple[Any, DualAverage], t: Array) -> tuple[tuple[Any, DualAverage], tuple[Array, Array]]:
+        states, average = carry
+        keys = jax.vmap(lambda chain: random.fold_in(random.fold_in(rng_key, t), chain))(jnp.arange(num_chains))
+        states, infos = jax.vmap(factory(jnp.exp(average.log_step_size)).step)(keys, states)
+        acceptance = jnp.mean(jnp.nan_to_num(infos.acceptance_rate)).astype(centre.dtype)
+        average = update(average, target - acceptance, centre, (t + 1).astype(centre.dtype))
+        return (states, average), (acceptance, jnp.sum(infos.num_gradients))
+
+    (states, average), (acceptances, gradients) = jax.lax.scan(iteration, (states, start), jnp.arange(num_steps))
+    return AdaptedStepSize(
+        step_size=jnp.exp(average.log_average),
+        acceptance_rate=jnp.mean(acceptances[num_steps // 2 :]),
+        positions=states.position,
+        num_gradients=jnp.sum(gradients),
+    )
+
+
+def update(average: DualAverage, error: Array, centre: Array, t: Array) -> DualAverage:
+    """One update of the dual average with δ − a at iteration t, counted from one."""
+    share = 1 / (t + STABILISATION)
+    mean_error = (1 - share) * average.mean_error + share * error
+    log_step_size = centre - jnp.sqrt(t) / SHRINKAGE * mean_error
+    weight = t**-FORGETTING
+    return DualAverage(log_step_size, weight * log_step_size + (1 - weight) * average.log_average, mean_error)
