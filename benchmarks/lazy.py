@@ -66,7 +66,9 @@ def main():
     if options.block:
         lazy.MIN_BLOCK_SIZE, lazy.BLOCK_FRACTION = options.block
     print(f"jax {jax.__version__}, float32, {NUM_CHAINS} chains, L = {NUM_STEPS}, jump probability {JUMP_PROBABILITY}")
-    print(f"{'d':>5}{'lhmc, µs a step':>18}{'vhmc / lhmc':>13}{'with lax.cond':>15}{'rejected':>10}{'jumps ok':>10}{'compile s':>11}")
+    print(
+        f"{'d':>5}{'lhmc, µs a step':>18}{'vhmc / lhmc':>13}{'with lax.cond':>15}{'rejected':>10}{'jumps ok':>10}{'compile s':>11}"
+    )
     for dim, step_size in STEP_SIZES.items():
         target = vj.targets.high_dimensional_pair(dim, 3.0)
         x = target.sample(jax.random.key(0), NUM_CHAINS).astype(jnp.float32)
@@ -75,7 +77,10 @@ def main():
         local = vj.lhmc(target.logdensity, **settings)
         kernel = vj.vhmc(target.logdensity, guide_of(target), **settings, **jumps)
         states = jax.vmap(kernel.init)(x)
-        runs = {name: functools.partial(loop(k), jax.random.key(1), states, options.iterations) for name, k in (("lhmc", local), ("vhmc", kernel), ("cond", kernel))}
+        runs = {
+            name: functools.partial(loop(k), jax.random.key(1), states, options.iterations)
+            for name, k in (("lhmc", local), ("vhmc", kernel), ("cond", kernel))
+        }
         module = __import__("vhmc_jax.kernels.vhmc", fromlist=["vhmc"])
         compile_seconds = {"lhmc": seconds(runs["lhmc"]), "vhmc": seconds(runs["vhmc"])}
         module.lazy_cond = eager_cond

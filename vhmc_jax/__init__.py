@@ -2,7 +2,16 @@
 
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State
-from vhmc_jax.guide.mixture import GaussianMixture, StudentTMixture
+from vhmc_jax.guide import (
+    GaussianMixture,
+    GuideReport,
+    Modes,
+    StudentTMixture,
+    box,
+    estimate_log_envelope,
+    find_modes,
+    fit_guide,
+)
 from vhmc_jax.kernels import (
     ComposedInfo,
     ComposedState,
@@ -29,17 +38,23 @@ __all__ = [
     "ComposedState",
     "EquipotentialInfo",
     "GaussianMixture",
+    "GuideReport",
     "Info",
     "JumpInfo",
     "JumpState",
     "Kernel",
+    "Modes",
     "State",
     "StudentTMixture",
     "VHMCInfo",
     "adapt_step_size",
+    "box",
     "cycle",
     "diagnostics",
     "equipotential",
+    "estimate_log_envelope",
+    "find_modes",
+    "fit_guide",
     "hmc",
     "jump",
     "lhmc",

@@ -151,9 +151,9 @@ class Jump:
         ratio = logdensity - cast(self.log_envelope, x.dtype) - self.log_prob(x)
         return jnp.where(jnp.isnan(ratio) | (logdensity == jnp.inf), -jnp.inf, ratio)
 
-    def log_weight(self, logdensity: Array, x: Array) -> Array:
-        """Log of w(x) = max(1, π(x) / (c q(x))); 0 in the paper's form."""
-        return jnp.zeros_like(logdensity) if self.form == "paper" else jnp.maximum(self.log_ratio(logdensity, x), 0.0)
+    def log_weight(self, log_ratio: Array) -> Array:
+        """Log of w = max(1, π / (c q)); 0 in the paper's form."""
+        return jnp.zeros_like(log_ratio) if self.form == "paper" else jnp.maximum(log_ratio, 0.0)
 
     def label(self, x: Array) -> Array:
         """The guide's most responsible component at x; −1 where the guide has none."""
@@ -164,19 +164,17 @@ class Jump:
     def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
         """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them."""
 
-        def one_try(number: Array) -> tuple[Array, Array, Array]:
+        def one_try(number: Array) -> tuple[Array, Array, Array, Array]:
             key_sample, key_uniform = random.split(random.fold_in(rng_key, number))
             x = self.sample(random.as_jax_key(key_sample))
-            logdensity = density.value(x)
-            is_below = jnp.log(random.uniform(key_uniform, dtype=x.dtype)) < self.log_ratio(logdensity, x)
-            return x, logdensity, is_below
+            log_ratio = self.log_ratio(density.value(x), x)
+            is_below = jnp.log(random.uniform(key_uniform, dtype=x.dtype)) < log_ratio
+            return x, log_ratio, is_below, self.label(x)
 
-        candidates, logdensities, is_below = jax.vmap(one_try)(jnp.arange(self.num_tries))
-        first = jnp.argmax(is_below)
-        x, is_found = candidates[first], is_below[first]
-        state = density.state_at(x)
-        label = jnp.where(is_found, self.label(x), -1)
-        return Candidate(state, self.log_weight(logdensities[first], x), is_found, label)
+        tries = jax.vmap(one_try)(jnp.arange(self.num_tries))
+        first = jnp.argmax(tries[2])
+        x, log_ratio, is_found, label = jax.tree.map(lambda values: values[first], tries)
+        return Candidate(density.state_at(x), self.log_weight(log_ratio), is_found, jnp.where(is_found, label, -1))
 
     def check_guide(self, position: PyTree) -> None:
         """Raise unless the guide draws vectors of the position's dimension and dtype."""
@@ -258,7 +256,7 @@ def init(logdensity_fn: Callable, settings: Jump, position: PyTree, rng_key: Arr
     state = init_state(logdensity_fn, position, rng_key)
     settings.check_guide(state.position)
     _, start = flatten(logdensity_fn, state)
-    return JumpState(*state, settings.log_weight(start.logdensity, start.position))
+    return JumpState(*state, settings.log_weight(settings.log_ratio(start.logdensity, start.position)))
 
 
 def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState) -> tuple[JumpState, JumpInfo]:

@@ -266,7 +266,7 @@ def _try_jump(settings: Settings, rng_key: Any, state: State) -> Attempt:
     density, start = flatten(settings.logdensity_fn, state)
     candidate = settings.jump.draw_candidate(rng_key, density)
     candidate = candidate._replace(state=density.unflatten(candidate.state))
-    log_weight = settings.jump.log_weight(start.logdensity, start.position)
+    log_weight = settings.jump.log_weight(settings.jump.log_ratio(start.logdensity, start.position))
     label = settings.jump.label(start.position)
     return Attempt(candidate, log_weight, label, jnp.int32(1), jnp.int32(settings.jump.num_tries))
 

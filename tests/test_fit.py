@@ -1,0 +1,102 @@
+"""Fitting a guide to modes."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vhmc_jax as vj
+
+SMALL = {"num_draws": 256, "num_chains": 8, "num_warmup": 48, "num_weight_draws": 512}
+
+
+def modes_of(target, covariances):
+    """Modes at the target's means, as ``find_modes`` would give them."""
+    means = jnp.asarray(target.means, jnp.float64)
+    k = len(means)
+    return vj.Modes(
+        positions={"x": means},
+        logdensities=jax.vmap(target.logdensity)(means),
+        covariances=jnp.asarray(covariances, jnp.float64),
+        basin_counts=jnp.ones(k, jnp.int32),
+        num_starts=k,
+        num_failed=0,
+        failures=None,
+        undiscovered_share=0.0,
+        num_gradients=0,
+        num_densities=0,
+    )
+
+
+@pytest.fixture(scope="module")
+def far():
+    target = vj.targets.far_pair(0.7)
+    modes = modes_of(target, np.broadcast_to(np.eye(2), (2, 2, 2)))
+    return target, modes, vj.fit_guide(jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, **SMALL)
+
+
+def test_weights_of_the_far_pair_have_honest_errors(far):
+    _, _, (_, report) = far
+    assert np.all(report.mode_weight_errors < 0.01)
+    assert np.all(np.abs(report.mode_weights - [0.7, 0.3]) < 4 * report.mode_weight_errors)
+    assert report.expected_acceptance > 0.95
+    assert report.component_modes.tolist() == [0, 1, -1]
+
+
+def test_the_guide_drives_a_jump_kernel_on_pytrees(far):
+    target, modes, (guide, report) = far
+    kernel = vj.jump(lambda tree: target.logdensity(tree["x"]), guide, log_envelope=report.log_envelope)
+    start = jax.tree.map(lambda leaf: jnp.repeat(leaf[:1], 256, axis=0), modes.positions)
+    states, infos = jax.jit(jax.vmap(kernel.step))(
+        jax.random.split(jax.random.key(1), 256), jax.vmap(kernel.init)(start)
+    )
+    assert float(infos.is_accepted.mean()) == pytest.approx(report.expected_acceptance, abs=0.08)
+    assert float((states.position["x"][:, 0] < 0).mean()) == pytest.approx(0.3, abs=0.12)
+
+
+def test_a_mode_of_no_mass_keeps_a_floor(far):
+    target, modes, _ = far
+
+    def lopsided(tree):
+        return target.logdensity(tree["x"]) - jnp.where(tree["x"][0] < 0, 60.0, 0.0)
+
+    guide, report = vj.fit_guide(jax.random.key(0), lopsided, modes, weight_floor=0.02, **SMALL)
+    weights = np.asarray(jax.nn.softmax(guide.log_weights))
+    assert report.mode_weights[1] < 1e-12
+    assert weights[1] > 0.005
+
+
+def test_student_components_and_no_defence(far):
+    target, modes, _ = far
+    guide, report = vj.fit_guide(
+        jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, df=6.0, defensive_weight=0.0, **SMALL
+    )
+    assert isinstance(guide, vj.StudentTMixture)
+    assert guide.num_components == 2
+    assert report.expected_acceptance > 0.7
+
+
+def test_fewer_draws_than_dimensions_is_a_warning_and_no_nan():
+    target = vj.targets.high_dimensional_pair(20)
+    modes = modes_of(target, np.broadcast_to(np.eye(20), (2, 20, 20)))
+    with pytest.warns(UserWarning, match="draws in 20 dimensions"), warnings.catch_warnings():
+        guide, _ = vj.fit_guide(
+            jax.random.key(0),
+            lambda tree: target.logdensity(tree["x"]),
+            modes,
+            num_draws=16,
+            num_chains=8,
+            num_warmup=16,
+            num_weight_draws=64,
+            max_components=1,
+        )
+    assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(guide))
+
+
+@pytest.mark.parametrize(("argument", "value"), [("defensive_weight", 1.0), ("weight_floor", -0.1), ("num_tries", 0)])
+def test_bad_arguments_are_named(far, argument, value):
+    target, modes, _ = far
+    with pytest.raises(ValueError, match=argument):
+        vj.fit_guide(jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, **{argument: value})

@@ -1,0 +1,223 @@
+"""Finding the modes of a density from many starting points."""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from tqdm import tqdm
+
+from vhmc_jax.base import Array, PyTree, as_count, as_pytree_function, describe
+from vhmc_jax.guide.ascent import ascend
+from vhmc_jax.guide.merge import ModeTable
+from vhmc_jax.guide.starts import Starts
+
+STARTS_PER_MODE = 32
+LEAST_COUNT = 3
+"""Where the number of starts is open, enough are so many for each mode, with none seen less often."""
+
+
+class Failures(NamedTuple):
+    """Starts that led to no mode, by reason.
+
+    Attributes
+    ----------
+    outside
+        Started where the density is zero, infinite or not a number, or its gradient is.
+    escaped
+        Ran off towards infinity, or the density rose without bound.
+    unconverged
+        Did not reach a small gradient: too few steps, a kink, an edge of the support.
+    saddle
+        Stopped at a point that is no maximum.
+    flat
+        Stopped where the density does not fall in some direction, however far one goes: it is improper.
+    """
+
+    outside: int = 0
+    escaped: int = 0
+    unconverged: int = 0
+    saddle: int = 0
+    flat: int = 0
+
+
+class Modes(NamedTuple):
+    """The modes of a density, highest first.
+
+    Attributes
+    ----------
+    positions
+        Pytree like one position, with the k modes on the leading axis.
+    logdensities
+        Log densities there, shape (k,).
+    covariances
+        Inverses of the negative Hessians there, shape (k, d, d), in the order of ``ravel_pytree``.
+    basin_counts
+        How many starts ended at each, shape (k,).
+    num_starts
+        How many starts there were.
+    num_failed
+        How many of them led to no mode.
+    failures
+        The same by reason.
+    undiscovered_share
+        Good–Turing estimate of the probability that one more start would lead to a mode not seen yet: the
+        share of the successful starts whose mode was seen exactly once.
+    num_gradients
+        Evaluations of value and gradient; a Hessian counts as d of them.
+    num_densities
+        Evaluations of the value alone.
+    """
+
+    positions: PyTree
+    logdensities: Array
+    covariances: Array
+    basin_counts: Array
+    num_starts: int
+    num_failed: int
+    failures: Failures
+    undiscovered_share: float
+    num_gradients: int
+    num_densities: int
+
+
+def find_modes(
+    rng_key: Array,
+    logdensity_fn: Callable,
+    initial_positions: PyTree | Callable,
+    *,
+    num_starts: int | None = None,
+    learning_rate: float = 0.15,
+    max_steps: int = 100,
+    gradient_tolerance: float = 1e-3,
+    progress: bool = False,
+) -> Modes:
+    """Find the modes of a density by climbing from many starts.
+
+    Every start climbs by Adam and then L-BFGS, all in one compiled loop; the ends are merged by curvature and
+    barriers, and each mode is polished by Newton's method. A mode in whose basin no start lies is not found:
+    ``undiscovered_share`` estimates how likely the next start is to find one more.
+
+    Parameters
+    ----------
+    rng_key
+        Draws the starts, where they are drawn.
+    logdensity_fn
+        Log density of a pytree position, up to a constant.
+    initial_positions
+        The starts, with a leading axis; or a function rng_key → position that draws one: ``box(low, high)``,
+        a sampler of the prior, or any other that covers the region.
+    num_starts
+        How many to draw. By default as many as it takes: blocks of 512, until there were 32 starts for each
+        mode found and no mode was seen fewer than 3 times (at most 16,384 starts).
+    learning_rate
+        First step of Adam, in units of the standard deviation of the starts in each coordinate.
+    max_steps
+        Most steps of Adam for a start, and again of L-BFGS.
+    gradient_tolerance
+        How small the gradient of a mode has to be: its norm in the metric of the curvature, which is the
+        distance to the top in standard deviations.
+    progress
+        Whether to show a bar with the starts done and the modes found.
+
+    Returns
+    -------
+    The modes, what became of every start, and the evaluations spent.
+
+    Raises
+    ------
+    ValueError
+        If no start led to a mode; the message counts the reasons.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> target = vj.targets.far_pair()
+    >>> region = vj.box(jax.numpy.full(2, -10.0), jax.numpy.full(2, 10.0))
+    >>> modes = vj.find_modes(jax.random.key(0), target.logdensity, region)
+    >>> modes.positions.shape, modes.num_failed
+    ((2, 2), 0)
+    """
+    max_steps = as_count("max_steps", max_steps, 1)
+    for name, value in (("learning_rate", learning_rate), ("gradient_tolerance", gradient_tolerance)):
+        if not 0 < value < np.inf:
+            raise ValueError(f"{name} must be positive and finite, got {value}")
+    starts = Starts(rng_key, initial_positions, num_starts)
+    logdensity_fn = as_pytree_function(logdensity_fn)
+    _require_scalar(logdensity_fn, starts.template)
+
+    table: ModeTable | None = None
+    with tqdm(total=starts.total, unit="start", desc="modes", disable=not progress) as bar:
+        for block, count in starts.blocks():
+            if table is None:
+                centre, scale = _spread(block[:count])
+                table = ModeTable(logdensity_fn, starts.template, scale, gradient_tolerance)
+            rate, steps = jnp.asarray(learning_rate, block.dtype), jnp.asarray(max_steps, jnp.int32)
+            ascent = ascend(logdensity_fn, starts.template, block, centre, scale, rate, steps)
+            table.add(jax.tree.map(lambda leaf: leaf[:count], ascent))  # noqa: B023 - used at once
+            bar.update(count)
+            bar.set_postfix(modes=len(table.modes), failed=table.failures.total())
+            if starts.is_open and _is_enough(table):
+                break
+    assert table is not None  # there is at least one block
+    return _summary(table, starts.template)
+
+
+def _require_scalar(logdensity_fn: Callable, template: PyTree) -> None:
+    value = jax.eval_shape(logdensity_fn, template)
+    if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
+        raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
+
+
+def _spread(starts: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of the starts; one where they do not differ."""
+    is_finite = jnp.all(jnp.isfinite(starts), axis=1)
+    if not bool(jnp.any(is_finite)):
+        raise ValueError("initial_positions must be finite, got none that is")
+    starts = starts[is_finite]
+    deviation = jnp.std(starts, axis=0)
+    return jnp.mean(starts, axis=0), jnp.where(deviation > 0, deviation, jnp.ones_like(deviation))
+
+
+def _is_enough(table: ModeTable) -> bool:
+    counts = [mode.count for mode in table.modes]
+    num_starts = sum(counts) + table.failures.total()
+    return not counts or (num_starts >= STARTS_PER_MODE * len(counts) and min(counts) >= LEAST_COUNT)
+
+
+def _summary(table: ModeTable, template: PyTree) -> Modes:
+    failures = Failures(**table.failures)
+    counts = [mode.count for mode in table.modes]
+    num_starts = sum(counts) + sum(failures)
+    if not counts:
+        raise ValueError(
+            f"no mode found: of {num_starts} starts {failures.outside} began where the density is zero or "
+            f"not a number, {failures.escaped} ran off to infinity, {failures.unconverged} did not reach a "
+            f"small gradient, {failures.saddle} stopped at a saddle and {failures.flat} where the density is "
+            "flat. Check that logdensity_fn is a proper density, and that initial_positions cover its modes; "
+            "or raise max_steps."
+        )
+    if num_shallow := sum(not mode.is_gaussian for mode in table.modes):
+        warnings.warn(
+            f"{num_shallow} of {len(counts)} modes have a Hessian that is singular or unlike the density "
+            "around: their covariances are from the widths at which the density falls by exp(-1/2). Fit the "
+            "guide to draws, or change variables.",
+            stacklevel=3,
+        )
+    modes = sorted(table.modes, key=lambda mode: -mode.logdensity)
+    flat, unravel = ravel_pytree(template)
+    return Modes(
+        positions=jax.vmap(unravel)(jnp.asarray(np.stack([mode.position for mode in modes]), flat.dtype)),
+        logdensities=jnp.asarray([mode.logdensity for mode in modes], flat.dtype),
+        covariances=jnp.asarray(np.stack([mode.covariance for mode in modes]), flat.dtype),
+        basin_counts=jnp.asarray([mode.count for mode in modes], jnp.int32),
+        num_starts=num_starts,
+        num_failed=sum(failures),
+        failures=failures,
+        undiscovered_share=sum(count == 1 for count in counts) / sum(counts),
+        num_gradients=table.num_gradients,
+        num_densities=table.num_densities,
+    )

@@ -1,0 +1,88 @@
+"""How much each component of a guide weighs: importance sampling, then maximum likelihood for the weights.
+
+Notation: qᵢ components, x draws from all of them in equal numbers with density q̄ = (1/k) Σ qᵢ, W = π / q̄ their
+importance weights. The weights of the mixture solve wᵢ = Σ W rᵢ(x; w) / Σ W with rᵢ = wᵢ qᵢ / Σⱼ wⱼ qⱼ, which makes
+KL(π ‖ Σ wᵢ qᵢ) smallest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+MAX_ITERATIONS = 500
+
+
+class ComponentWeights(NamedTuple):
+    """Weights of the components.
+
+    Attributes
+    ----------
+    weights
+        They sum to one.
+    responsibilities
+        rᵢ at each draw, shape (draw, component).
+    log_importance
+        log W at each draw.
+    """
+
+    weights: np.ndarray
+    responsibilities: np.ndarray
+    log_importance: np.ndarray
+
+
+def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) -> ComponentWeights:
+    """Weights that fit the target best, from draws of all components in equal numbers.
+
+    Parameters
+    ----------
+    logdensities
+        log π at the draws, shape (n,); −inf or NaN where the density is zero.
+    component_log_probs
+        log qᵢ at the draws, normalised, without weights, shape (n, k).
+
+    Returns
+    -------
+    The weights and what they were computed from.
+    """
+    logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf).astype(np.float64)
+    log_probs = component_log_probs.astype(np.float64)
+    num_components = log_probs.shape[1]
+    log_importance = logdensities - (np.logaddexp.reduce(log_probs, axis=1) - np.log(num_components))
+    if not np.isfinite(log_importance.max()):
+        raise ValueError("the density is zero at every draw of the fitted components: the fit failed")
+    importance = np.exp(log_importance - log_importance.max())
+    importance /= importance.sum()
+    weights = np.full(num_components, 1.0 / num_components)
+    for _ in range(MAX_ITERATIONS):
+        joint = log_probs + np.log(np.maximum(weights, 1e-300))
+        responsibilities = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
+        updated = importance @ responsibilities
+        has_converged = np.abs(updated - weights).max() < 1e-7
+        weights = updated
+        if has_converged:
+            break
+    return ComponentWeights(weights, responsibilities, log_importance)
+
+
+def weight_errors(log_importance: np.ndarray, shares: np.ndarray, num_strata: int) -> np.ndarray:
+    """Standard errors of importance-weighted means, by the delta method.
+
+    Parameters
+    ----------
+    log_importance
+        log W at the draws, which come in ``num_strata`` blocks of equal size.
+    shares
+        What is averaged, shape (draw, group).
+    num_strata
+        Number of components that the draws come from in turn: their numbers are fixed, so only what varies within a
+        block counts.
+
+    Returns
+    -------
+    One for each group.
+    """
+    importance = np.exp(log_importance - log_importance.max())
+    importance /= importance.sum()
+    residuals = importance[:, None] * (shares - importance @ shares)
+    within = residuals.reshape(num_strata, -1, shares.shape[1])
+    return np.sqrt(np.sum(within.shape[1] * within.var(axis=1), axis=0))
