@@ -121,7 +121,9 @@ def _in_blocks(function: Callable, predicate: Array, arguments: Any, otherwise: 
         value.reshape(value.shape[num_axes:]) if shared else value
         for value, shared in zip(arguments, is_shared, strict=True)
     ]
-    function_of_block = jax.vmap(function, in_axes=tuple(None if shared else 0 for shared in is_shared))
+    function_of_block = jax.vmap(
+        function, in_axes=tuple(None if shared else 0 for shared in is_shared), axis_size=block_size
+    )
 
     def gather(value: Array, shared: bool, block: Array) -> Array:
         if shared:

@@ -115,7 +115,7 @@ def transform(density: FlatDensity, solver: Solver, x: Array, logdensity: Array,
 
     def is_root(f: Array, *energies: Array) -> Array:
         scale = jnp.maximum(1.0, jnp.max(jnp.abs(jnp.stack(energies))))
-        return jnp.abs(f) <= tolerance * scale
+        return jnp.isfinite(f) & (jnp.abs(f) <= tolerance * scale)  # beyond a wall the scale is infinite too
 
     energy = -logdensity
     slope, curvature = slope_and_curvature(x)

@@ -203,7 +203,7 @@ def _fit_modes(
     belongs = belongs == jnp.arange(num_modes)[:, None, None]
     flat_draws = draws.positions.reshape(num_modes, -1, dim)
     weights = belongs.reshape(num_modes, -1).astype(flat_draws.dtype)
-    sizes = _effective_sizes(draws.positions, weights)
+    sizes = _effective_sizes(draws, weights)
     gaussians = _fit_gaussians(flat_draws, flat_modes, scale_trils, sizes, weights)
 
     mixtures = []
@@ -226,19 +226,20 @@ def _fit_modes(
     return GaussianMixture(jnp.zeros(len(means), means.dtype), means, scales), component_modes
 
 
-def _effective_sizes(positions: Array, weights: Array) -> Array:
+def _effective_sizes(draws: LocalDraws, weights: Array) -> Array:
     """Independent draws that those of each mode are worth for a covariance, times the share that stayed.
 
-    That is the effective size of the squares, a mean over coordinates: along trajectories the coordinates themselves
-    may be anticorrelated, and worth more than the draws are for their spread.
+    That is the effective size of the squares (a mean over coordinates) or of the log density, whichever is less: along
+    trajectories the coordinates themselves may be anticorrelated, and worth more than the draws are for their spread.
     """
-    num_modes, num_chains, num_draws, _ = positions.shape
-    total = num_chains * num_draws
+    num_modes, num_chains, num_draws, _ = draws.positions.shape
+    total, dtype = num_chains * num_draws, draws.positions.dtype
     if num_draws < 8:
-        sizes = jnp.full(num_modes, float(num_chains), positions.dtype)
+        sizes = jnp.full(num_modes, float(num_chains), dtype)
     else:
-        by_coordinate = jnp.asarray(ess(jnp.moveaxis(positions, 0, 2), kind="sd"), positions.dtype)
-        sizes = jnp.nan_to_num(jnp.mean(by_coordinate, axis=-1), nan=float(num_chains))
+        squares = jnp.asarray(ess(jnp.moveaxis(draws.positions, 0, 2), kind="sd"), dtype)
+        energies = jnp.asarray(ess(jnp.moveaxis(draws.logdensities, 0, 2), kind="mean"), dtype)
+        sizes = jnp.nan_to_num(jnp.minimum(jnp.mean(squares, axis=-1), energies), nan=float(num_chains))
     return jnp.clip(sizes, 1.0, total) * jnp.maximum(jnp.mean(weights, axis=1), 1 / total)
 
 
@@ -280,7 +281,7 @@ def _weigh(
     found = weigh_components(*(np.asarray(values, np.float64) for values in evaluated))
     belongs = (component_modes[:, None] == np.arange(component_modes.max() + 1)).astype(float)
     mode_weights = found.weights @ belongs
-    errors = weight_errors(found.log_importance, found.responsibilities @ belongs, components.num_components)
+    errors = weight_errors(found, belongs)
 
     lift = np.maximum(mode_weights, weight_floor / len(mode_weights)) / np.maximum(mode_weights, 1e-300)
     # A mode whose draws all had density zero has no shares to lift: its components get the floor in equal parts.

@@ -13,8 +13,9 @@ from vhmc_jax.base import Array, Kernel
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.runner.adaptation import adapt_step_size
 
-NUM_LEAPFROG_STEPS = (2, 6)
-"""With the inverse Hessian as M⁻¹ and an acceptance of 0.8, a quarter to half of a period of the oscillation."""
+NUM_LEAPFROG_STEPS = (1, 3)
+"""With the inverse Hessian as M⁻¹ and an acceptance of 0.8 in many dimensions, about a quarter of an oscillation: half
+of one would turn a coordinate's sign, and leave its square, hence the covariance, as it was."""
 
 
 class LocalDraws(NamedTuple):

@@ -64,25 +64,34 @@ def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) 
     return ComponentWeights(weights, responsibilities, log_importance)
 
 
-def weight_errors(log_importance: np.ndarray, shares: np.ndarray, num_strata: int) -> np.ndarray:
-    """Standard errors of importance-weighted means, by the delta method.
+def weight_errors(found: ComponentWeights, groups: np.ndarray) -> np.ndarray:
+    """Standard errors of sums of weights over groups of components.
+
+    The weights are an M-estimate: with aᵢ = qᵢ / Σⱼ wⱼ qⱼ, their covariance on the simplex is H⁻¹ V H⁻¹, where
+    H = Σ W a aᵀ and V is the covariance of Σ W a. The numbers of draws of the components are fixed, so only what
+    varies within a component counts in V.
 
     Parameters
     ----------
-    log_importance
-        log W at the draws, which come in ``num_strata`` blocks of equal size.
-    shares
-        What is averaged, shape (draw, group).
-    num_strata
-        Number of components that the draws come from in turn: their numbers are fixed, so only what varies within a
-        block counts.
+    found
+        The weights, from draws of the components in turn, in equal numbers.
+    groups
+        Indicators, shape (component, group).
 
     Returns
     -------
     One for each group.
     """
-    importance = np.exp(log_importance - log_importance.max())
+    num_components = len(found.weights)
+    importance = np.exp(found.log_importance - found.log_importance.max())
     importance /= importance.sum()
-    residuals = importance[:, None] * (shares - importance @ shares)
-    within = residuals.reshape(num_strata, -1, shares.shape[1])
-    return np.sqrt(np.sum(within.shape[1] * within.var(axis=1), axis=0))
+    ratios = found.responsibilities / np.maximum(found.weights, 1e-300)
+    scores = (importance[:, None] * (ratios - 1)).reshape(num_components, -1, num_components)
+    centred = scores - scores.mean(axis=1, keepdims=True)
+    spread = np.einsum("sni,snj->ij", centred, centred)
+    hessian = (importance[:, None] * ratios).T @ ratios
+    # A basis of the directions in which weights can change: their sum stays one.
+    basis = np.linalg.svd(np.ones((1, num_components)))[2][1:].T
+    inverse = basis @ np.linalg.pinv(basis.T @ hessian @ basis) @ basis.T
+    covariance = groups.T @ inverse @ spread @ inverse @ groups
+    return np.sqrt(np.maximum(np.diag(covariance), 0.0))

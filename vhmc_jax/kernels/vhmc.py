@@ -4,7 +4,9 @@ Notation: as in ``kernels.lhmc`` and ``kernels.jump``; β the probability of a j
 probability of the local move from θ with the random numbers z.
 """
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -67,13 +69,20 @@ class VHMCInfo(NamedTuple):
     local: Any
 
 
-class Settings(NamedTuple):
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["logdensity_fn", "propose", "jump", "jump_probability"],
+    meta_fields=["reuse_randomness"],
+)
+@dataclass(frozen=True)
+class Settings:
     """What VHMC is made of; the numbers are arguments of the compiled program."""
 
     logdensity_fn: Callable
     propose: Callable
     jump: Jump
     jump_probability: Array
+    reuse_randomness: bool
 
 
 def vhmc(
@@ -158,6 +167,7 @@ def variational(
     log_envelope: Any,
     num_tries: int = 4,
     form: str = "exact",
+    reuse_randomness: bool = True,
 ) -> Kernel:
     """Jumps and second chances around any local move: ``vhmc`` with the local kernel of your choice.
 
@@ -180,6 +190,9 @@ def variational(
         Candidates drawn at once for a jump.
     form
         ``"exact"`` or ``"paper"``.
+    reuse_randomness
+        Whether α(θ*; z') of the second stage takes z' = z, the random numbers of the rejected move, or fresh ones.
+        Both are exact; with the same the two rejection probabilities are alike, and more is accepted.
 
     Returns
     -------
@@ -193,7 +206,7 @@ def variational(
             f"equipotential do), got a step of type {type(local.step).__name__}"
         )
     jump = jump_from_guide(guide, log_envelope, num_tries, form)
-    settings = Settings(as_pytree_function(logdensity_fn), propose, jump, beta)
+    settings = Settings(as_pytree_function(logdensity_fn), propose, jump, beta, bool(reuse_randomness))
     return Kernel(Partial(init, local.init, jump), Partial(step, settings))
 
 
@@ -216,7 +229,7 @@ class Attempt(NamedTuple):
 
 def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInfo]:
     """A jump, or a local move with a jump as its second chance."""
-    key_coin, key_local, key_accept, key_candidate, key_accept_jump = random.split(rng_key, 5)
+    key_coin, key_local, key_accept, key_candidate, key_accept_jump, key_fresh = random.split(rng_key, 6)
     is_jump = random.uniform(key_coin, dtype=state.logdensity.dtype) < cast(
         settings.jump_probability, state.logdensity.dtype
     )
@@ -234,7 +247,8 @@ def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInf
 
     # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
     needs_ratio = is_second_stage & candidate.is_found
-    there = lazy_cond(needs_ratio, Partial(_cost_and_acceptance, propose_here), (0, 0, 0.0), candidate.state)
+    propose_there = propose_here if settings.reuse_randomness else Partial(settings.propose, key_fresh)
+    there = lazy_cond(needs_ratio, Partial(_cost_and_acceptance, propose_there), (0, 0, 0.0), candidate.state)
     num_gradients_there, num_densities_there, log_acceptance_there = there
     log_ratio = log_complement(log_acceptance_there) - log_complement(move.log_acceptance)
     log_alpha = jump_log_acceptance(candidate, attempt.log_weight, jnp.where(needs_ratio, log_ratio, 0.0))

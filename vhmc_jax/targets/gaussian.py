@@ -48,18 +48,14 @@ class GaussianMixtureTarget:
     whitenings: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        weights, means, scales = (
-            np.asarray(a, np.float64) for a in (self.weights, self.means, self.scale_trils)
-        )
+        weights, means, scales = (np.asarray(a, np.float64) for a in (self.weights, self.means, self.scale_trils))
         if means.ndim != 2:
             raise ValueError(f"means must have shape (k, d), got {means.shape}")
         k, d = means.shape
         if weights.shape != (k,) or not np.all(weights > 0) or not np.isclose(weights.sum(), 1.0):
             raise ValueError(f"weights must be {k} positive numbers that sum to one, got {weights}")
         if scales.shape not in ((k,), (k, d), (k, d, d)):
-            raise ValueError(
-                f"scale_trils must have shape {(k,)}, {(k, d)} or {(k, d, d)}, got {scales.shape}"
-            )
+            raise ValueError(f"scale_trils must have shape {(k,)}, {(k, d)} or {(k, d, d)}, got {scales.shape}")
         mode_of = tuple(self.mode_of) or tuple(range(k))
         if len(mode_of) != k or set(mode_of) != set(range(max(mode_of) + 1)):
             raise ValueError(f"mode_of must number the modes of {k} components 0, 1, ..., got {mode_of}")
@@ -112,18 +108,14 @@ class GaussianMixtureTarget:
 
     def component_logdensities(self, x: Array) -> Array:
         """Log of each weighted component density at x, without the normalising constant; shape (k,)."""
-        weights, means, whitenings = (
-            jnp.asarray(a, x.dtype) for a in (self.weights, self.means, self.whitenings)
-        )
+        weights, means, whitenings = (jnp.asarray(a, x.dtype) for a in (self.weights, self.means, self.whitenings))
         centred = x - means
         if whitenings.ndim == 3:
             white = jnp.einsum("kij,kj->ki", whitenings, centred)
             log_det = jnp.sum(jnp.log(jnp.diagonal(whitenings, axis1=1, axis2=2)), axis=1)
         else:
             white = whitenings.reshape(len(means), -1) * centred
-            log_det = jnp.sum(
-                jnp.broadcast_to(jnp.log(whitenings.reshape(len(means), -1)), means.shape), axis=1
-            )
+            log_det = jnp.sum(jnp.broadcast_to(jnp.log(whitenings.reshape(len(means), -1)), means.shape), axis=1)
         return jnp.log(weights) + log_det - 0.5 * (self.dim * LOG_2PI + jnp.sum(white**2, axis=1))
 
     def logdensity(self, x: Array) -> Array:
@@ -149,9 +141,9 @@ class GaussianMixtureTarget:
         component = jax.random.categorical(component_key, jnp.log(weights), shape=(n,))
         noise = jax.random.normal(noise_key, (n, self.dim), dtype)
         if scales.ndim == 3:
-            coloured = jnp.take_along_axis(
-                jnp.einsum("kij,nj->nki", scales, noise), component[:, None, None], axis=1
-            )[:, 0]
+            coloured = jnp.take_along_axis(jnp.einsum("kij,nj->nki", scales, noise), component[:, None, None], axis=1)[
+                :, 0
+            ]
         else:
             coloured = scales.reshape(len(means), -1)[component] * noise
         return means[component] + coloured
