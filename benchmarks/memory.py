@@ -1,8 +1,9 @@
 """Peak memory of a long run, which must be in proportion to the draws that are kept.
 
 Many chains of HMC in two dimensions with different thinning, each in a process of its own. The same program runs
-first for as few iterations as fill the store, so that compilation is over; then the peak (VmHWM) is set
-back, and the figure is its rise during the long run above the memory in use before it.
+first for as few iterations as fill the store, so that compilation is over; the figure is how far the process's own
+memory rises above that before the long run, looked at every five milliseconds while it lasts. (The system's own
+record of the peak counts pages of files too, which come and go as the system likes.)
 
     python benchmarks/memory.py [--chains 10000 --iterations 10000]
 
@@ -14,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -35,10 +37,27 @@ def keep_position(state, info):
     return state.position
 
 
-def memory(field):
-    """VmHWM (peak) or VmRSS (now) of this process in bytes."""
+def memory():
+    """Bytes of this process that are no file's: resident or swapped out."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "VmSwap")))
+
+
+def peak_during(function):
+    """What ``function`` returns, and the largest memory seen while it ran."""
+    peak, is_done = memory(), threading.Event()
+
+    def watch():
+        nonlocal peak
+        while not is_done.wait(0.005):
+            peak = max(peak, memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    result = function()
+    is_done.set()
+    watcher.join()
+    return result, max(peak, memory())
 
 
 def measure(num_chains, num_iterations, thinning):
@@ -51,11 +70,10 @@ def measure(num_chains, num_iterations, thinning):
         return jax.block_until_ready(chains.kept)
 
     run(1).delete()
-    Path("/proc/self/clear_refs").write_text("5")  # sets VmHWM back to what is in use
-    before = memory("VmRSS")
-    started = time.perf_counter()
-    kept = run(thinning)
-    return {"kept": kept.nbytes, "rise": memory("VmHWM") - before, "seconds": time.perf_counter() - started}
+    time.sleep(1.0)  # the runtime frees the store from another thread
+    before, started = memory(), time.perf_counter()
+    kept, peak = peak_during(lambda: run(thinning))
+    return {"kept": kept.nbytes, "rise": peak - before, "seconds": time.perf_counter() - started}
 
 
 def main():

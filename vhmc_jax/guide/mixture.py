@@ -18,6 +18,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import betaln, gammaln
 
+from vhmc_jax import random
 from vhmc_jax.base import Array, is_concrete
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -84,10 +85,10 @@ class _Mixture(ABC):
 
     def sample(self, rng_key: Array) -> Array:
         """One draw, a vector of length d in the dtype of the means."""
-        component_key, noise_key = jax.random.split(rng_key)
+        component_key, noise_key = random.split(rng_key)
         # One uniform against the cumulative weights: a Gumbel for each component costs more than the rest.
         cumulative = jnp.cumsum(jax.nn.softmax(self.log_weights))[:-1]
-        uniform = jax.random.uniform(component_key, dtype=self.means.dtype)
+        uniform = random.uniform(component_key, dtype=self.means.dtype)
         return self.sample_component(noise_key, jnp.sum(uniform >= cumulative, dtype=jnp.int32))
 
     def sample_component(self, rng_key: Array, component: Array) -> Array:
@@ -132,7 +133,7 @@ class GaussianMixture(_Mixture):
     """
 
     def _noise(self, rng_key: Array, component: Array) -> Array:
-        return jax.random.normal(rng_key, (self.dim,), self.means.dtype)
+        return random.normal(rng_key, (self.dim,), self.means.dtype)
 
     def _radial_log_probs(self, squared: Array) -> Array:
         return -0.5 * (squared + self.dim * LOG_2PI)
@@ -171,10 +172,12 @@ class StudentTMixture(_Mixture):
         self._set(df=jnp.broadcast_to(df, (self.num_components,)))
 
     def _noise(self, rng_key: Array, component: Array) -> Array:
-        normal_key, gamma_key = jax.random.split(rng_key)
+        normal_key, gamma_key = random.split(rng_key)
         half_df = 0.5 * self.df[component]
-        normal = jax.random.normal(normal_key, (self.dim,), self.means.dtype)
-        return normal * jnp.sqrt(half_df / jax.random.gamma(gamma_key, half_df, dtype=self.means.dtype))
+        normal = random.normal(normal_key, (self.dim,), self.means.dtype)
+        return normal * jnp.sqrt(
+            half_df / jax.random.gamma(random.as_jax_key(gamma_key), half_df, dtype=self.means.dtype)
+        )
 
     def _radial_log_probs(self, squared: Array) -> Array:
         half_dim = jnp.asarray(0.5 * self.dim, self.means.dtype)

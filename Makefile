@@ -1,0 +1,42 @@
+# Everything runs in .venv, which is made on first use and brought up to date when pyproject.toml changes.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+NOTEBOOKS := $(wildcard notebooks/*.py)
+
+.PHONY: help demo test lint bench notebooks
+
+help:
+	@echo "make demo       run the demo: a table, and a picture in out/"
+	@echo "make test       run all tests"
+	@echo "make lint       check style, format and types"
+	@echo "make bench      run the benchmarks"
+	@echo "make notebooks  execute the notebooks"
+
+demo: .venv/stamp
+	@$(BIN)/python benchmarks/demo.py
+
+test: .venv/stamp
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+
+lint: .venv/stamp
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m mypy
+
+bench: .venv/stamp
+	@$(BIN)/python benchmarks/overhead.py
+	@$(BIN)/python benchmarks/memory.py
+	@$(BIN)/python benchmarks/diagnostics.py
+
+notebooks: .venv/stamp
+	@for notebook in $(NOTEBOOKS); do \
+	  echo "$$notebook"; $(BIN)/python -m jupytext --quiet --to ipynb --execute "$$notebook" || exit 1; \
+	done
+
+.venv/stamp: pyproject.toml
+	@echo "Setting up .venv (some minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,217 @@
+"""What every kernel promises, whatever it does: one row a kernel, and all of the tests for each row."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vhmc_jax as vj
+
+DIM = 3
+KEY = jax.random.key(12)
+X = jnp.array([0.3, -0.5, 0.2])
+
+
+class Row(NamedTuple):
+    """A kernel under contract.
+
+    Attributes
+    ----------
+    build
+        ``build(logdensity_fn, scale)``: the kernel on a log density of three numbers; ``scale`` is 1 for settings
+        with high acceptance, and multiplies what decides how far a proposal goes. Every number of the kernel
+        should depend on it, since another scale must not mean another program.
+    max_traces
+        How often one compilation of ``step`` may trace the log density.
+    """
+
+    build: Callable
+    max_traces: int
+
+
+ROWS = {
+    "hmc": Row(
+        lambda f, scale: vj.hmc(
+            f, step_size=0.4 * scale, num_integration_steps=3, inverse_mass_matrix=scale * np.eye(DIM)
+        ),
+        max_traces=3,
+    ),
+    "hmc, random length": Row(
+        lambda f, scale: vj.hmc(
+            f, step_size=0.4 * scale, num_integration_steps=(2, 4), inverse_mass_matrix=np.full(DIM, scale)
+        ),
+        max_traces=3,
+    ),
+}
+every_kernel = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+
+
+@jax.jit
+def step(kernel, rng_key, state):
+    """Kernels are pytrees, so that one compiled function serves all of the same structure."""
+    return kernel.step(rng_key, state)
+
+
+def logdensity(x):
+    """Skewed in the first coordinate."""
+    return x[0] - jnp.exp(x[0]) - 0.5 * jnp.sum((x[1:] - 0.5 * x[0]) ** 2)
+
+
+def pytree_logdensity(position):
+    return logdensity(jnp.concatenate([position["a"], position["b"][None]]))
+
+
+def assert_close(left, right, rtol=1e-12):
+    """Equal up to rounding: compiled and batched programs may order sums differently."""
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol), left, right)
+
+
+@every_kernel
+def test_types(row):
+    kernel = row.build(logdensity, 1.0)
+    state = kernel.init(X)
+    new_state, info = step(kernel, KEY, state)
+    assert isinstance(kernel, vj.Kernel)
+    assert set(vj.State._fields) <= set(state._fields)
+    assert set(vj.Info._fields) <= set(info._fields)
+    assert_close(state.logdensity, logdensity(X))
+    assert_close(state.logdensity_grad, jax.grad(logdensity)(X))
+    assert_close(new_state.logdensity, logdensity(new_state.position))
+    assert_close(new_state.logdensity_grad, jax.grad(logdensity)(new_state.position))
+    assert jax.tree.map(jnp.shape, info) == jax.tree.map(lambda _: (), info)
+    assert info.is_accepted.dtype == info.is_divergent.dtype == bool
+    assert info.num_gradients.dtype == info.num_densities.dtype == jnp.int32
+    assert 0.0 <= info.acceptance_rate <= 1.0
+    assert info.num_gradients + info.num_densities > 0
+    assert_close(kernel.init(X, rng_key=KEY), state)
+
+
+@every_kernel
+def test_jit_equals_eager(row):
+    kernel = row.build(logdensity, 1.0)
+    state = kernel.init(X)
+    assert_close(step(kernel, KEY, state), kernel.step(KEY, state))
+
+
+@every_kernel
+def test_vmap_equals_a_loop(row):
+    kernel = row.build(logdensity, 1.0)
+    positions = X + jnp.linspace(-1.0, 1.0, 5)[:, None]
+    keys = jax.random.split(KEY, 5)
+    states = jax.vmap(kernel.init)(positions)
+    batched = jax.jit(jax.vmap(kernel.step))(keys, states)
+    for lane in range(5):
+        alone = step(kernel, keys[lane], kernel.init(positions[lane]))
+        assert_close(jax.tree.map(lambda leaf, i=lane: leaf[i], batched), alone)
+
+
+@every_kernel
+def test_chains_move_and_reject(row):
+    """Some proposals are accepted and, at a large scale, some are not; the state follows ``is_accepted``."""
+    kernel = row.build(logdensity, 2.5)
+    states = jax.vmap(kernel.init)(jnp.tile(X, (200, 1)))
+    new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 200), states)
+    moved = np.any(new_states.position != states.position, axis=1)
+    np.testing.assert_array_equal(moved, infos.is_accepted)
+    assert 0 < moved.sum() < 200
+
+
+@every_kernel
+def test_pytree_positions(row):
+    """The same numbers in another container, in the order of ``ravel_pytree``."""
+    flat_kernel, kernel = row.build(logdensity, 1.0), row.build(pytree_logdensity, 1.0)
+    state, info = step(kernel, KEY, kernel.init({"a": X[:2], "b": X[2]}))
+    flat_state, flat_info = step(flat_kernel, KEY, flat_kernel.init(X))
+    for field in ("position", "logdensity_grad"):
+        tree, flat = getattr(state, field), getattr(flat_state, field)
+        assert_close(tree, {"a": flat[:2], "b": flat[2]})
+    assert_close(info, flat_info)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_dtype_is_kept(row, dtype):
+    kernel = row.build(logdensity, 1.0)
+    state = kernel.init(X.astype(dtype))
+    new_state, info = step(kernel, KEY, state)
+    types = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), s) for s in (state, new_state)]
+    assert types[0] == types[1]
+    assert {leaf.dtype for leaf in (*state[:3], *new_state[:3])} == {jnp.dtype(dtype)}
+    assert info.acceptance_rate.dtype == dtype
+
+
+@every_kernel
+def test_works_without_double_precision(row):
+    """As most users run it: no double precision, JAX's own promotion of dtypes."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        kernel = row.build(logdensity, 1.0)
+        state, info = jax.jit(kernel.step)(KEY, kernel.init(X.astype(jnp.float32)))
+        assert state.position.dtype == jnp.float32
+        assert bool(jnp.all(jnp.isfinite(state.position)))
+        assert info.acceptance_rate.dtype == jnp.float32
+
+
+WALLS = {
+    "NaN": lambda s: jnp.where(s > 1.0, jnp.nan, 0.0),
+    "-inf": lambda s: jnp.where(s > 1.0, -jnp.inf, 0.0),
+    "NaN gradient": lambda s: jnp.sqrt(1.0 - s),
+    "+inf": lambda s: jnp.where(s > 1.0, jnp.inf, 0.0),
+}
+
+
+@every_kernel
+@pytest.mark.parametrize("wall", WALLS.values(), ids=WALLS.keys())
+def test_density_that_is_not_finite_is_never_entered(row, wall):
+    """Beyond a wall there is no density: the chain stays where it was, holds no NaN, and says so."""
+
+    def walled(x):
+        return -0.5 * jnp.sum(x**2) + wall(jnp.sum(x))
+
+    kernel = row.build(walled, 2.0)
+
+    def body(states, keys):
+        new_states, infos = jax.vmap(kernel.step)(keys, states)
+        return new_states, (new_states, infos)
+
+    start = jax.vmap(kernel.init)(jnp.full((50, DIM), 0.3))
+    _, (states, infos) = jax.jit(lambda: jax.lax.scan(body, start, jax.random.split(KEY, (20, 50))))()
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((states, infos)))
+    assert np.all(np.sum(states.position, axis=-1) <= 1.0)
+    assert np.any(infos.is_divergent), "no proposal went beyond the wall: the test shows nothing"
+    assert np.any(infos.is_accepted), "no proposal was accepted: the test shows nothing"
+    before = jnp.concatenate([start.position[None], states.position[:-1]])
+    rejected = ~infos.is_accepted
+    np.testing.assert_array_equal(states.position[rejected], before[rejected])
+    np.testing.assert_array_equal(infos.acceptance_rate[infos.is_divergent], 0.0)
+
+
+@every_kernel
+def test_number_of_traces(row):
+    traces = 0
+
+    def counted(x):
+        nonlocal traces
+        traces += 1
+        return logdensity(x)
+
+    state = row.build(counted, 1.0).init(X)
+    traces = 0
+    step(row.build(counted, 1.0), KEY, state)
+    assert 1 <= traces <= row.max_traces
+    before = traces
+    other_state, _ = step(row.build(counted, 0.5), jax.random.key(1), state)
+    assert traces == before, "other numbers must not mean another program"
+    same_state, _ = step(row.build(counted, 1.0), jax.random.key(1), state)
+    assert not np.allclose(other_state.position, same_state.position), "the numbers must be heard all the same"
+
+
+@every_kernel
+def test_docstrings_name_every_field(row):
+    kernel = row.build(logdensity, 1.0)
+    state = kernel.init(X)
+    for value in (state, step(kernel, KEY, state)[1]):
+        documented = type(value).__doc__ or ""
+        assert [name for name in type(value)._fields if f"    {name}" not in documented] == []

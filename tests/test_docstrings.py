@@ -1,0 +1,134 @@
+"""Docstrings say what the code says: parameters as in signatures, attributes as in fields, examples that run."""
+
+import dataclasses
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+import vhmc_jax
+
+MODULES = [importlib.import_module(info.name) for info in pkgutil.walk_packages(vhmc_jax.__path__, "vhmc_jax.")]
+
+
+def own_members(module):
+    """Public functions and classes defined in a module, and the public methods of those classes."""
+    for name, member in vars(module).items():
+        member = inspect.unwrap(member) if callable(member) else member
+        if name.startswith("_") or getattr(member, "__module__", None) != module.__name__:
+            continue
+        if inspect.isfunction(member) or inspect.isclass(member):
+            yield f"{module.__name__}.{name}", member
+        if inspect.isclass(member):
+            for method_name, method in vars(member).items():
+                method = inspect.unwrap(getattr(method, "__func__", method))
+                if not method_name.startswith("_") and inspect.isfunction(method):
+                    yield f"{module.__name__}.{name}.{method_name}", method
+
+
+MEMBERS = {name: member for module in MODULES for name, member in own_members(module)}
+FUNCTIONS = {name: member for name, member in MEMBERS.items() if inspect.isfunction(member)}
+CLASSES = {name: member for name, member in MEMBERS.items() if inspect.isclass(member)}
+
+
+def documented(docstring, section):
+    """Names in a numpydoc section, or None where the docstring has no such section."""
+    text = inspect.cleandoc(docstring or "")
+    found = re.search(rf"^{section}\n-+\n(.*?)(?=^\w[^\n]*\n-+$|\Z)", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        return None
+    names = re.findall(r"^(\S[^\n]*?)(?: : [^\n]*)?$", found[1], re.MULTILINE)
+    return [name.lstrip("*") for line in names for name in line.split(", ")]
+
+
+def parameters(function):
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+
+
+def fields(cls):
+    """Fields that a NamedTuple or dataclass is made with, or None for another class."""
+    if hasattr(cls, "_fields"):
+        return list(cls._fields)
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls) if field.init]
+    return None
+
+
+def assert_documented(names, docstring, section):
+    given = documented(docstring, section)
+    assert given is None or given == names, f"{section} are {given}, in the code {names}"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(name):
+    function = FUNCTIONS[name]
+    assert function.__doc__, "every public function says in one line what it does"
+    assert_documented(parameters(function), function.__doc__, "Parameters")
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_class(name):
+    cls = CLASSES[name]
+    names = fields(cls)
+    docstring = cls.__dict__.get("__doc__") or ""
+    assert docstring, "every public class says in one line what it is"
+    assert not docstring.startswith(f"{cls.__name__}("), "the docstring is the one that Python made"
+    if names is None:
+        assert_documented(parameters(cls.__init__), docstring, "Parameters")
+    else:
+        assert_documented(names, docstring, "Attributes")
+        assert_documented(names, docstring, "Parameters")
+
+
+@pytest.mark.parametrize("name", vhmc_jax.__all__)
+def test_exported_names_are_documented_in_full(name):
+    """What users see has every parameter or field described."""
+    member = getattr(vhmc_jax, name)
+    if inspect.isclass(member):
+        sections = [documented(member.__doc__, section) for section in ("Attributes", "Parameters")]
+        assert fields(member) in sections
+    elif inspect.isfunction(member):
+        assert documented(member.__doc__, "Parameters") == parameters(member)
+        assert "\nReturns\n" in inspect.cleandoc(member.__doc__ or "")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_examples_run(module):
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):  # as users run them
+        assert doctest.testmod(module).failed == 0
+
+
+def test_examples_of_the_readme_run(capsys):
+    readme = Path(__file__).parent.parent / "README.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", readme.read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        for block in blocks:
+            exec(compile(block, "README.md", "exec"), {})
+    assert "(64, 1000, 2)" in capsys.readouterr().out
+
+
+def test_a_docstring_that_drifted_is_seen():
+    docstring = """One line.
+
+    Parameters
+    ----------
+    first, second
+        Two of them.
+    third : int
+        Another: with a colon.
+
+    Returns
+    -------
+    Nothing.
+    """
+    assert documented(docstring, "Parameters") == ["first", "second", "third"]
+    assert documented(docstring, "Attributes") is None
+    assert_documented(["first", "second", "third"], docstring, "Parameters")
+    with pytest.raises(AssertionError, match="third"):
+        assert_documented(["first", "second"], docstring, "Parameters")

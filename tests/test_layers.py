@@ -1,0 +1,67 @@
+"""Imports go downward only: read from the source, so that an import inside a function counts too."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import vhmc_jax
+
+ROOT = Path(vhmc_jax.__file__).parent
+BASE = {"base", "random", "lazy"}
+# Each layer may import those before it, and itself.
+LAYERS = [BASE, {"dynamics"}, {"metropolis"}, {"kernels"}, {"runner"}, {"guide"}, {"pipeline"}]
+BESIDE = {"diagnostics", "targets"}  # these import base types alone; targets are for tests, benchmarks and users
+JUDGING = {"guide", "pipeline"}  # these look at draws, and may use diagnostics for it
+
+
+def allowed(part: str) -> set[str]:
+    """Parts of the package that ``part`` may import."""
+    if part in BESIDE:
+        return BASE | {part}
+    rank = next(i for i, layer in enumerate(LAYERS) if part in layer)
+    return set().union(*LAYERS[: rank + 1]) | ({"diagnostics"} if part in JUDGING else set())
+
+
+def imported_parts(source: str, package: str = "vhmc_jax") -> set[str]:
+    """First names under ``package`` that the source imports, in whichever way it is written."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    parts = (name.split(".") for name in names)
+    return {part[1] if len(part) > 1 else "" for part in parts if part[0] == package}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_downward(path):
+    upward = imported_parts(path.read_text()) - allowed(part_of(path))
+    assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which lie above it"
+
+
+def test_every_part_has_a_layer():
+    assert {part_of(path) for path in MODULES} <= BESIDE.union(*LAYERS)
+
+
+def test_an_upward_import_is_seen():
+    sources = (
+        "import vhmc_jax.runner",
+        "from vhmc_jax.runner.chains import run_chains",
+        "from vhmc_jax import runner",
+        "def f():\n    from vhmc_jax import runner",
+    )
+    for source in sources:
+        assert imported_parts(source) - allowed("kernels") == {"runner"}
+        assert imported_parts(source) - allowed("pipeline") == set()
+    assert imported_parts("import vhmc_jax as vj") - allowed("pipeline"), "the package itself is above all parts"
+    assert imported_parts("from vhmc_jax.dynamics import leapfrog") - allowed("targets")

@@ -1,0 +1,153 @@
+"""Random numbers: Threefry's published answers, agreement with ``jax.random``, and the laws of the numbers."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from vhmc_jax import random
+
+KEY = jax.random.key(20)
+NUM_DRAWS = 100_001  # odd, and far beyond the size of a block
+every_dtype = pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+# The functions are made for compiled programs; one by one, their operations are slow to dispatch.
+normal, uniform = (jax.jit(f, static_argnames=("shape", "dtype")) for f in (random.normal, random.uniform))
+words = jax.jit(random._threefry)
+
+
+def first_word(key):
+    """In NumPy, since the path of splits is static: JAX would compile the hash anew for each."""
+    words: Any = [np.asarray(word).reshape(1) for word in (key.high, key.low, jnp.uint32(0))]
+    return int(random._threefry(random.Key(words[0], words[1], key.path), words[2])[0][0])
+
+
+@pytest.mark.parametrize(
+    ("key", "counter", "answer"),
+    [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_published_answers_of_threefry(key, counter, answer):
+    """The first word of the counter is the path of splits, the second counts numbers."""
+    hashed = words(random.Key(jnp.uint32(key[0]), jnp.uint32(key[1]), counter[0]), jnp.uint32(counter[1]))
+    assert tuple(map(int, hashed)) == answer
+
+
+def test_hash_is_that_of_jax():
+    """``jax.random.bits`` keeps one word of a block, the exclusive or of both; here both are used."""
+    with jax.threefry_partitionable(True):
+        expected = jax.random.bits(KEY, (1000,), jnp.uint32)
+    first, second = words(random._as_words(KEY), jnp.arange(1000, dtype=jnp.uint32))
+    np.testing.assert_array_equal(first ^ second, expected)
+
+
+@pytest.mark.parametrize("number", [0, 1, 12345, 2**31 - 1])
+def test_fold_in_is_that_of_jax(number):
+    ours = random.as_jax_key(random.fold_in(KEY, number))
+    np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(jax.random.fold_in(KEY, number)))
+
+
+def test_old_style_keys_are_the_same_keys():
+    np.testing.assert_array_equal(random.normal(jax.random.PRNGKey(20), (3,)), random.normal(KEY, (3,)))
+
+
+def test_distinct_paths_of_splits_give_distinct_streams():
+    """All keys of three levels of splits, parents left out since a parent is used up by its split."""
+    level: list[Any] = [KEY]
+    leaves: list[Any] = []
+    for _ in range(3):
+        children = list(itertools.chain(*(random.split(key, 5) for key in level)))
+        leaves, level = leaves + children[::5], [key for i, key in enumerate(children) if i % 5]
+    keys = leaves + level
+    assert len({first_word(key) for key in keys}) == len(keys)
+    assert len({key.path for key in keys}) == len(keys)
+
+
+def test_splits_may_go_deeper_than_the_path_is_long():
+    key, seen = KEY, set()
+    for _ in range(20):
+        key, other = random.split(key)
+        seen.add(first_word(other))
+    assert len(seen) == 20
+
+
+def test_number_of_keys_is_checked():
+    assert len(random.split(KEY, 15)) == 15
+    with pytest.raises(ValueError, match="num must be from 1 to 15, got 16"):
+        random.split(KEY, 16)
+
+
+@every_dtype
+def test_law_of_uniform(dtype):
+    u = np.asarray(uniform(KEY, (NUM_DRAWS,), dtype))
+    assert u.dtype == dtype
+    assert u.min() >= 0.0
+    assert u.max() < 1.0
+    assert stats.kstest(u, "uniform").pvalue > 1e-4
+    neighbours = np.corrcoef(u[:-1], u[1:])[0, 1], np.corrcoef(u[: NUM_DRAWS // 2], u[-(NUM_DRAWS // 2) :])[0, 1]
+    assert np.all(np.abs(neighbours) * np.sqrt(NUM_DRAWS / 2) < 5.0), "words of one block are independent"
+
+
+@every_dtype
+def test_law_of_normal(dtype):
+    z = np.asarray(normal(KEY, (NUM_DRAWS,), dtype), dtype=np.float64)
+    assert stats.kstest(z, "norm").pvalue > 1e-4
+    moments = [np.mean(z**k) for k in (1, 2, 3, 4)]
+    errors = np.sqrt(np.array([1.0, 2.0, 15.0, 96.0]) / NUM_DRAWS)
+    assert np.all(np.abs((np.array(moments) - [0.0, 1.0, 0.0, 3.0]) / errors) < 5.0)
+    assert stats.kstest(1.04 * z, "norm").pvalue < 1e-4, "the test would see four per cent of scale"
+
+
+@every_dtype
+def test_normal_is_finite_for_every_word(dtype):
+    unsigned = jnp.uint32 if dtype == jnp.float32 else jnp.uint64
+    extremes = jnp.array([0, np.iinfo(unsigned).max], dtype=unsigned)
+    z = random._to_normal(extremes, jnp.dtype(dtype))
+    assert np.all(np.isfinite(z))
+    assert z[0] < -5.0
+    assert z[1] > 5.0
+
+
+def test_integers_are_uniform_with_both_ends():
+    draws = jax.vmap(lambda key: random.integer(key, -2, 4))(jax.random.split(KEY, 14_000))
+    values, counts = np.unique(draws, return_counts=True)
+    np.testing.assert_array_equal(values, np.arange(-2, 5))
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+@every_dtype
+@pytest.mark.parametrize("size", [random.BLOCK_SIZE // 3, random.BLOCK_SIZE, 5 * random.BLOCK_SIZE // 2])
+def test_blocks_change_no_number(dtype, size):
+    """Beyond one block the words are transformed block by block, the last one padded."""
+    key = random._as_words(KEY)
+    expected = jax.jit(lambda: random._to_normal(random._words(key, size, jnp.dtype(dtype)), jnp.dtype(dtype)))()
+    np.testing.assert_allclose(normal(KEY, (size,), dtype), expected, rtol=1e-6 if dtype == jnp.float32 else 1e-14)
+
+
+@pytest.mark.parametrize("num_lanes", [3, 2 * random.BLOCK_SIZE // 5 + 1])
+def test_vmap_equals_a_loop(num_lanes):
+    """On both sides of the size at which a batch is cut into blocks."""
+    keys = jax.random.split(KEY, num_lanes)
+    batched = jax.jit(jax.vmap(lambda key: random.normal(key, (5,))))(keys)
+    for lane in (0, num_lanes // 2, num_lanes - 1):
+        np.testing.assert_allclose(batched[lane], normal(keys[lane], (5,)), rtol=1e-13)
+    nested = jax.vmap(jax.vmap(lambda key: random.normal(key, (5,))))(keys.reshape(1, -1))
+    np.testing.assert_allclose(nested[0], batched, rtol=1e-13)
+
+
+def test_other_keys_and_dtypes_are_left_to_jax():
+    key = jax.random.key(3, impl="rbg")
+    np.testing.assert_array_equal(random.normal(key, (4,)), jax.random.normal(key, (4,)))
+    np.testing.assert_array_equal(random.uniform(key, (4,)), jax.random.uniform(key, (4,)))
+    assert random.integer(key, 3, 3) == 3
+    data = [jax.random.key_data(k) for k in (*random.split(key), random.fold_in(key, 7))]
+    expected = [*jax.random.key_data(jax.random.split(key)), jax.random.key_data(jax.random.fold_in(key, 7))]
+    np.testing.assert_array_equal(data, expected)
+    half, _ = random.split(KEY)
+    assert random.normal(half, (4,), jnp.float16).dtype == jnp.float16
