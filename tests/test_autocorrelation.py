@@ -13,9 +13,7 @@ def by_definition(x, mean=None):
     """Autocorrelation of (chain, draw) by the sum over pairs."""
     y = x - (x.mean(1, keepdims=True) if mean is None else mean)
     n = x.shape[1]
-    return np.stack([(y[:, : n - t] * y[:, t:]).sum(1) for t in range(n)], axis=1) / (y**2).sum(
-        1, keepdims=True
-    )
+    return np.stack([(y[:, : n - t] * y[:, t:]).sum(1) for t in range(n)], axis=1) / (y**2).sum(1, keepdims=True)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-6), (np.float64, 1e-13)])

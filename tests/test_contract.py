@@ -39,6 +39,27 @@ ROWS = {
         ),
         max_traces=3,
     ),
+    "lhmc": Row(
+        lambda f, scale: vj.lhmc(
+            f,
+            step_size=0.35 * scale,
+            num_integration_steps=2,
+            friction=0.5 * scale,
+            inverse_mass_matrix=scale * np.eye(DIM),
+        ),
+        max_traces=4,
+    ),
+    "lhmc_et": Row(
+        lambda f, scale: vj.lhmc_et(
+            f,
+            step_size=0.35 * scale,
+            num_integration_steps=2,
+            friction=0.5 * scale,
+            inverse_mass_matrix=scale * np.eye(DIM),
+            direction_metric=scale * np.eye(DIM),
+        ),
+        max_traces=20,
+    ),
     "hmc, random length": Row(
         lambda f, scale: vj.hmc(
             f, step_size=0.4 * scale, num_integration_steps=(2, 4), inverse_mass_matrix=np.full(DIM, scale)

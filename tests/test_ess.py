@@ -33,9 +33,7 @@ def arviz_figure(function, draws, method):
 
 def four_kinds_of_data():
     """Correlated, independent, antithetic with ties, and heavy-tailed draws; an odd number of them."""
-    draws = np.stack(
-        [autoregressive(rho, (4, 501), seed) for seed, rho in enumerate((0.95, 0.0, -0.6, 0.5))], axis=-1
-    )
+    draws = np.stack([autoregressive(rho, (4, 501), seed) for seed, rho in enumerate((0.95, 0.0, -0.6, 0.5))], axis=-1)
     draws[:, :, 3] = np.tan(draws[:, :, 3] / 2) + np.arange(4)[:, None]
     draws[:, 1::3, 2] = draws[:, 0:-1:3, 2]
     return draws
@@ -47,9 +45,7 @@ def test_ess_agrees_with_arviz(kind, dtype):
     draws = four_kinds_of_data().astype(dtype)
     ours = ess(draws, kind)
     assert ours.dtype == dtype
-    np.testing.assert_allclose(
-        ours, arviz_figure(arviz.ess, draws, kind), rtol=1e-2 if dtype == np.float32 else 1e-9
-    )
+    np.testing.assert_allclose(ours, arviz_figure(arviz.ess, draws, kind), rtol=1e-2 if dtype == np.float32 else 1e-9)
 
 
 @pytest.mark.parametrize("num_draws", [4, 5, 6, 7, 8, 9, 10, 12, 16, 23])

@@ -137,6 +137,4 @@ def test_bad_guides_are_noted():
     rng = np.random.default_rng(3)
     narrow = 0.3 * rng.normal(size=4000)
     assert any("Pareto-k" in note for note in bridge(rng.normal(size=(4, 1000)), 5 * narrow**2).notes)
-    assert any(
-        "do not cover the same modes" in note for note in bridge(narrow.reshape(4, -1) + 1, narrow).notes
-    )
+    assert any("do not cover the same modes" in note for note in bridge(narrow.reshape(4, -1) + 1, narrow).notes)

@@ -12,9 +12,7 @@ PATHS = np.array([[0, 0, 1, 1, 0, 2, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1], [2, -1, -1
 
 def test_counts_by_hand():
     report = mode_report(labels=PATHS, num_modes=4)
-    np.testing.assert_array_equal(
-        report.transitions, [[2, 1, 1, 0], [1, 8, 1, 0], [1, 1, 5, 0], [0, 0, 0, 0]]
-    )
+    np.testing.assert_array_equal(report.transitions, [[2, 1, 1, 0], [1, 8, 1, 0], [1, 1, 5, 0], [0, 0, 0, 0]])
     np.testing.assert_array_equal(report.round_trips, [2, 0, 1, 0])
     np.testing.assert_array_equal(report.num_chains_seen, [1, 3, 2, 0])
     np.testing.assert_allclose(report.weights, np.array([5, 11, 5, 0]) / 24)

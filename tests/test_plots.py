@@ -55,9 +55,7 @@ def test_many_draws_are_thinned():
 def test_trace_shows_one_chain_by_mode():
     ax = plot_trace(DRAWS, component=2, labels=LABELS, chain=3)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), DRAWS["b"][3, :, 1])
-    assert [len(points.get_offsets()) for points in ax.collections] == [
-        (LABELS[3] == m).sum() for m in (-1, 0, 1)
-    ]
+    assert [len(points.get_offsets()) for points in ax.collections] == [(LABELS[3] == m).sum() for m in (-1, 0, 1)]
 
 
 def test_curves_are_compared_on_one_axes():

@@ -3,8 +3,8 @@
 ``jax.random`` hashes a whole Threefry block for each 32-bit word and for each new key, in a loop over rounds, and
 spreads large batches over threads: in a step of some hundred microseconds that costs as much as the gradients.
 Here the same hash is unrolled and both words of a block are used; splitting costs nothing, since a key remembers
-the path of splits that led to it and the path is half of the hash's counter; and on a CPU a large batch of words is
-turned into numbers in blocks small enough to stay on the thread that runs the chains. Keys of another
+the path of splits that led to it and the path is half of the hash's counter; and on a CPU a large batch is hashed in
+blocks small enough to stay on the thread that runs the chains. Keys of another
 implementation than Threefry are left to ``jax.random``.
 
 References
@@ -26,8 +26,8 @@ Array = jax.Array
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)
-BLOCK_SIZE = 1024
-"""Numbers made at once on a CPU: beyond about 2,000 XLA hands the work to other threads, and waits for them."""
+BLOCK_SIZE = 512
+"""Hashes at once on a CPU: beyond about 1,000 XLA hands the work to other threads, and waits for them."""
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["high", "low"], meta_fields=["path"])
@@ -124,44 +124,51 @@ def _draw(transform: Callable, otherwise: Callable, rng_key: Any, shape: tuple[i
     key = _as_words(rng_key)
     if not isinstance(key, Key) or dtype not in _FLOATS:
         return otherwise(as_jax_key(rng_key), shape, dtype)
-    words = _words(key, math.prod(shape), dtype)
-    return _in_blocks(transform, dtype)(words).reshape(shape)
-
-
-def _words(key: Key, count: int, dtype: Any) -> Array:
-    """``count`` random unsigned integers as wide as ``dtype``."""
-    is_double = dtype == jnp.float64
-    counters = jnp.arange(count if is_double else (count + 1) // 2, dtype=jnp.uint32)
-    x0, x1 = _threefry(key, counters)
-    if is_double:
-        return (x0.astype(jnp.uint64) << np.uint64(32)) | x1.astype(jnp.uint64)
-    return x0 if count == 1 else jnp.concatenate([x0, x1])[:count]
+    return _drawer(transform, math.prod(shape), dtype, key.path)(key.high, key.low).reshape(shape)
 
 
 @functools.cache
-def _in_blocks(transform: Callable, dtype: Any) -> Callable:
-    """``transform`` of words of any shape; under ``vmap`` still one call, which can thus see the whole batch."""
+def _drawer(transform: Callable, count: int, dtype: Any, path: int) -> Callable:
+    """A function from key words (...) to ``count`` numbers each, (..., count); under ``vmap`` still one call.
 
-    def at_once(words: Array) -> Array:
-        return transform(words, dtype)
+    It can thus see the whole batch, and cut it into blocks of hashes.
+    """
+    is_double = dtype == jnp.float64
+    num_hashes = count if is_double else (count + 1) // 2
 
-    def in_blocks(words: Array) -> Array:
-        if words.size <= BLOCK_SIZE:
-            return at_once(words)
-        num_blocks = -(-words.size // BLOCK_SIZE)
-        padded = jnp.pad(words.reshape(-1), (0, num_blocks * BLOCK_SIZE - words.size))
-        numbers = jax.lax.map(at_once, padded.reshape(num_blocks, BLOCK_SIZE))
-        return numbers.reshape(-1)[: words.size].reshape(words.shape)
+    def words(high: Array, low: Array, counters: Array) -> tuple[Array, ...]:
+        x0, x1 = _threefry(Key(high, low, path), counters)
+        return ((x0.astype(jnp.uint64) << np.uint64(32)) | x1.astype(jnp.uint64),) if is_double else (x0, x1)
+
+    def at_once(high: Array, low: Array) -> Array:
+        parts = words(high[..., None], low[..., None], jnp.arange(num_hashes, dtype=jnp.uint32))
+        return transform(parts[0] if count == 1 else jnp.concatenate(parts, axis=-1)[..., :count], dtype)
+
+    def in_blocks(high: Array, low: Array) -> Array:
+        total = high.size * num_hashes
+        if total <= BLOCK_SIZE:
+            return at_once(high, low)
+        num_blocks = -(-total // BLOCK_SIZE)
+
+        def blocks(values: Array) -> Array:
+            flat = jnp.broadcast_to(values, (*high.shape, num_hashes)).reshape(total)
+            return jnp.pad(flat, (0, num_blocks * BLOCK_SIZE - total)).reshape(num_blocks, BLOCK_SIZE)
+
+        counters = jnp.arange(num_hashes, dtype=jnp.uint32)
+        xs = (blocks(high[..., None]), blocks(low[..., None]), blocks(counters))
+        parts = jax.lax.map(lambda block: [transform(part, dtype) for part in words(*block)], xs)
+        parts = [part.reshape(-1)[:total].reshape(*high.shape, num_hashes) for part in parts]
+        return jnp.concatenate(parts, axis=-1)[..., :count]
 
     @jax.custom_batching.custom_vmap
-    def batched(words: Array) -> Array:
-        return jax.lax.platform_dependent(words, cpu=in_blocks, default=at_once)
+    def draw(high: Array, low: Array) -> Array:
+        return jax.lax.platform_dependent(high, low, cpu=in_blocks, default=at_once)
 
-    @batched.def_vmap
-    def _(axis_size: int, in_batched: Any, words: Array) -> tuple[Array, bool]:
-        return batched(words), True
+    @draw.def_vmap
+    def _(axis_size: int, in_batched: Any, high: Array, low: Array) -> tuple[Array, bool]:
+        return draw(*jnp.broadcast_arrays(high, low)), True
 
-    return batched
+    return draw
 
 
 # For each dtype: its unsigned integer, the bits that are not mantissa, and the bit pattern of 1.

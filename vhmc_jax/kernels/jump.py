@@ -147,13 +147,15 @@ class Jump:
     form: str
 
     def log_ratio(self, logdensity: Array, x: Array) -> Array:
-        """Log of π(x) / (c q(x)), −inf where it is not a number or π is not finite."""
+        """Log of π(x) / (c q(x)): −inf where π is not finite, and NaN, which no try passes, where q is not a number."""
         ratio = logdensity - cast(self.log_envelope, x.dtype) - self.log_prob(x)
-        return jnp.where(jnp.isnan(ratio) | (logdensity == jnp.inf), -jnp.inf, ratio)
+        return jnp.where(jnp.isfinite(logdensity), ratio, -jnp.inf)
 
     def log_weight(self, log_ratio: Array) -> Array:
-        """Log of w = max(1, π / (c q)); 0 in the paper's form."""
-        return jnp.zeros_like(log_ratio) if self.form == "paper" else jnp.maximum(log_ratio, 0.0)
+        """Log of w = max(1, π / (c q)); 0 in the paper's form. Where no jump leads, w is infinite: none leads away."""
+        if self.form == "paper":
+            return jnp.zeros_like(log_ratio)
+        return jnp.where(jnp.isnan(log_ratio), jnp.inf, jnp.maximum(log_ratio, 0.0))
 
     def label(self, x: Array) -> Array:
         """The guide's most responsible component at x; −1 where the guide has none."""

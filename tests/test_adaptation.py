@@ -1,0 +1,35 @@
+"""Step sizes by dual averaging."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import vhmc_jax as vj
+
+TARGET = vj.targets.skewed()
+
+
+def factory(step_size):
+    return vj.lhmc(TARGET.logdensity, step_size=step_size, num_integration_steps=3)
+
+
+@pytest.mark.parametrize("initial", [1e-3, 1.0, 50.0])
+def test_the_target_is_reached_from_far_away(initial):
+    adapted = vj.adapt_step_size(jax.random.key(0), factory, jnp.zeros(2), initial_step_size=initial, num_steps=300)
+    chains = vj.run_chains(jax.random.key(1), factory(adapted.step_size), adapted.positions, 300)
+    assert float(chains.info_means.acceptance_rate.mean()) == pytest.approx(0.8, abs=0.06)
+    assert float(adapted.acceptance_rate) == pytest.approx(0.8, abs=0.06)
+    assert int(adapted.num_gradients) == 300 * 8 * 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"target_acceptance": 1.2}, "target_acceptance must be at most 1"),
+        ({"initial_step_size": 0.0}, "initial_step_size must be positive"),
+        ({"num_steps": 0}, "num_steps must be at least 1"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        vj.adapt_step_size(jax.random.key(0), factory, jnp.zeros(2), **settings)

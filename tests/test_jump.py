@@ -1,0 +1,211 @@
+"""The variational jump: exact for any guide and any envelope; the paper's form without the correction is not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import KEY, PAIR, every_dtype, guide_of_a_pair
+from counting import counted
+from invariance import assert_invariant, assert_not_invariant, check_invariance, check_mixing
+
+import vhmc_jax as vj
+from vhmc_jax import random
+from vhmc_jax.base import FlatDensity
+from vhmc_jax.kernels.jump import jump_from_guide
+
+LOG_ENVELOPES = {"too small by 2": -2.0, "right": 0.0, "too large by 3": 3.0}
+every_envelope = pytest.mark.parametrize("log_envelope", LOG_ENVELOPES.values(), ids=LOG_ENVELOPES.keys())
+
+
+def jump(log_envelope=0.0, dtype=jnp.float32, guide=None, **settings):
+    guide = guide_of_a_pair(PAIR, dtype) if guide is None else guide
+    return vj.jump(PAIR.logdensity, guide, log_envelope=log_envelope, **settings)
+
+
+@pytest.mark.statistical
+@every_envelope
+@every_dtype
+def test_invariant_with_a_guide_that_is_off(log_envelope, dtype):
+    report = check_invariance(jump(log_envelope, dtype), PAIR, KEY, dtype=dtype)
+    assert_invariant(report)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("log_envelope", [-2.0, 0.0])
+def test_without_the_correction_it_is_not_invariant(log_envelope):
+    report = check_invariance(jump(log_envelope, form="paper"), PAIR, KEY)
+    assert_not_invariant(report)
+
+
+@pytest.mark.statistical
+def test_the_paper_form_is_exact_under_a_true_envelope():
+    """With a guide that covers the target and a large enough c there is nothing to correct."""
+    wide = vj.GaussianMixture(jnp.log(jnp.array([0.5, 0.5])), PAIR.means, np.tile(1.3 * np.eye(2), (2, 1, 1)))
+    guide = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), wide)
+    report = check_invariance(jump(np.log(2 * 1.3**2), guide=guide, form="paper"), PAIR, KEY)
+    assert_invariant(report)
+
+
+@pytest.mark.statistical
+def test_mixes_from_a_bad_start():
+    """All chains in one mode, where neither guide nor target has much mass."""
+    report = check_mixing(jump(0.0), PAIR, [2.5, -2.5], KEY, num_steps=60)
+    assert_invariant(report)
+
+
+class Patchy:
+    """A guide whose log density is not a number on one side of a line through the first mode."""
+
+    def __init__(self, guide):
+        self.guide = guide
+        self.sample = guide.sample
+
+    def log_prob(self, x):
+        return jnp.where(x[0] > 2.5, jnp.nan, self.guide.log_prob(x))
+
+
+@pytest.mark.statistical
+def test_invariant_where_the_guide_is_not_a_number():
+    """No jump leads there, so that none may lead away."""
+    kernel = vj.jump(PAIR.logdensity, Patchy(guide_of_a_pair(PAIR)), log_envelope=0.0)
+    report = check_invariance(kernel, PAIR, KEY)
+    assert_invariant(report)
+    assert 0.1 < report.info_means.acceptance_rate < 0.7
+
+
+def far_guide(distance):
+    """All of its mass in the wrong place."""
+    return vj.GaussianMixture(jnp.zeros(1), jnp.full((1, 2), distance), jnp.eye(2)[None])
+
+
+def test_first_try_that_passes_is_taken():
+    """Neither the best nor the last, and none where none passes: the tries one by one, by the definition."""
+    log_envelope, num_tries = 0.7, 3
+    guide, density = guide_of_a_pair(PAIR, jnp.float64), FlatDensity(PAIR.logdensity, lambda x: x)
+    settings = jump_from_guide(guide, log_envelope, num_tries, "exact")
+
+    @jax.jit
+    @jax.vmap
+    def one_try(rng_key):
+        key_sample, key_uniform = random.split(rng_key)
+        x = guide.sample(random.as_jax_key(key_sample))
+        log_ratio = PAIR.logdensity(x) - log_envelope - guide.log_prob(x)
+        return x, log_ratio, random.uniform(key_uniform) < jnp.exp(log_ratio)
+
+    num = 300
+    keys = jax.random.split(KEY, num)
+    found = jax.jit(jax.vmap(lambda key: settings.draw_candidate(key, density)))(keys)
+    tries = [
+        one_try(jax.vmap(lambda key, n=n: random.as_jax_key(random.fold_in(key, n)))(keys)) for n in range(num_tries)
+    ]
+    xs, log_ratios, passes = (np.stack(values, axis=1) for values in zip(*tries, strict=True))
+    first = np.argmax(passes, axis=1)
+    is_found = passes.any(axis=1)
+    np.testing.assert_array_equal(found.is_found, is_found)
+    np.testing.assert_allclose(found.state.position[is_found], xs[np.arange(num), first][is_found], rtol=1e-12)
+    weights = np.maximum(log_ratios[np.arange(num), first], 0.0)
+    np.testing.assert_allclose(found.log_weight[is_found], weights[is_found], atol=1e-12)
+    labels = np.where(is_found, jax.vmap(settings.label)(found.state.position), -1)
+    np.testing.assert_array_equal(found.jump_to, labels)
+    gradients = jax.vmap(jax.grad(PAIR.logdensity))(found.state.position)
+    np.testing.assert_allclose(found.state.logdensity_grad, gradients, rtol=1e-10)
+    best = np.argmax(np.where(passes, log_ratios, -np.inf), axis=1)
+    assert 0.2 < is_found.mean() < 1.0
+    assert np.any(first[is_found] != best[is_found]), "the first was always the best: the test shows nothing"
+
+
+def test_weight_in_the_state_is_that_of_the_position():
+    kernel, guide = jump(-0.5, jnp.float64), guide_of_a_pair(PAIR, jnp.float64)
+    states = jax.vmap(kernel.init)(PAIR.sample(KEY, 50))
+    new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 50), states)
+    assert np.any(infos.is_accepted)
+    assert not np.all(infos.is_accepted)
+    for state in (states, new_states):
+        log_ratios = jax.vmap(lambda x: PAIR.logdensity(x) + 0.5 - guide.log_prob(x))(state.position)
+        np.testing.assert_allclose(state.log_weight, np.maximum(log_ratios, 0.0), atol=1e-12)
+        assert np.sum(np.asarray(state.log_weight) > 0) > 5
+    labels = [np.argmax(jax.vmap(guide.component_log_probs)(state.position), axis=1) for state in (states, new_states)]
+    np.testing.assert_array_equal(infos.jump_from, labels[0])
+    accepted = np.asarray(infos.is_accepted)
+    np.testing.assert_array_equal(infos.jump_to[accepted], labels[1][accepted])
+    assert np.any(labels[0] != labels[1]), "no chain changed its mode"
+
+
+def test_evaluations_are_counted():
+    calls, logdensity_fn = counted(PAIR.logdensity)
+    kernel = vj.jump(logdensity_fn, guide_of_a_pair(PAIR, jnp.float64), log_envelope=0.0, num_tries=5)
+    state = kernel.init(jnp.array([2.0, -2.0]))
+    before = calls()
+    _, info = jax.jit(kernel.step)(KEY, state)
+    assert (info.num_gradients, info.num_densities) == (1, 5)
+    assert calls() - before == 6
+
+
+def test_without_a_candidate_the_chain_stays():
+    kernel = jump(guide=far_guide(1e3))
+    states = jax.vmap(kernel.init)(PAIR.sample(KEY, 50))
+    new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 50), states)
+    jax.tree.map(np.testing.assert_array_equal, new_states, states)
+    assert not np.any(infos.is_candidate_found)
+    assert not np.any(infos.jump_accepted)
+    np.testing.assert_array_equal(infos.acceptance_rate, 0.0)
+    np.testing.assert_array_equal(infos.jump_to, -1)
+    np.testing.assert_array_equal(infos.jump_from, 0)
+
+
+class Foreign:
+    """A guide with the two methods and nothing else."""
+
+    def __init__(self, shape=(2,), dtype=jnp.float64, log_prob=lambda x: -0.5 * jnp.sum(x**2)):
+        self.shape, self.dtype, self.log_prob = shape, dtype, log_prob
+
+    def sample(self, rng_key):
+        return jax.random.normal(rng_key, self.shape, self.dtype)
+
+
+def test_guide_without_components_has_no_labels():
+    kernel = jump(guide=Foreign())
+    _, info = kernel.step(KEY, kernel.init(jnp.array([2.5, -2.5])))
+    assert info.jump_from == info.jump_to == -1
+
+
+BAD_GUIDES = {
+    "dimension": (Foreign(shape=(3,)), r"guide.sample must return .* float64\[2\], got float64\[3\]"),
+    "shape": (Foreign(shape=(1, 2)), r"guide.sample must return .* float64\[2\], got float64\[1, 2\]"),
+    "dtype": (Foreign(dtype=jnp.float32), r"guide.sample must return .* float64\[2\], got float32\[2\]"),
+    "log_prob of a vector": (Foreign(log_prob=lambda x: x), r"guide.log_prob must return a scalar, got shape \(2,\)"),
+    "log_prob of NaN": (Foreign(log_prob=lambda x: jnp.nan * x[0]), "guide.log_prob must be a number .* got NaN"),
+}
+
+
+def factories(guide, **settings):
+    """The two kernels that jump."""
+    settings = {"log_envelope": 0.0} | settings
+    yield lambda: vj.vhmc(PAIR.logdensity, guide, step_size=1.0, num_integration_steps=2, **settings)
+    settings.pop("jump_probability", None)
+    yield lambda: vj.jump(PAIR.logdensity, guide, **settings)
+
+
+@pytest.mark.parametrize(("guide", "message"), BAD_GUIDES.values(), ids=BAD_GUIDES.keys())
+def test_bad_guide(guide, message):
+    for factory in factories(guide):
+        with pytest.raises(ValueError, match=message):
+            factory().init(jnp.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("guide", "settings", "error", "message"),
+    [
+        (Foreign(), {"num_tries": 0}, ValueError, "num_tries must be at least 1, got 0"),
+        (Foreign(), {"num_tries": 1.5}, TypeError, "num_tries must be an integer, got float"),
+        (Foreign(), {"log_envelope": np.nan}, ValueError, "log_envelope must be finite, got nan"),
+        (Foreign(), {"log_envelope": np.zeros(2)}, ValueError, r"log_envelope must be a scalar, got shape \(2,\)"),
+        (Foreign(), {"form": "literal"}, ValueError, r"form must be one of \('exact', 'paper'\), got 'literal'"),
+        (PAIR, {}, TypeError, r"guide must have the methods sample\(rng_key\) and log_prob\(x\), got GaussianMixt"),
+        (None, {}, TypeError, r"guide must have the methods .* got NoneType"),
+    ],
+)
+def test_bad_argument(guide, settings, error, message):
+    for factory in factories(guide, **settings):
+        with pytest.raises(error, match=message):
+            factory()
