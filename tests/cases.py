@@ -23,15 +23,16 @@ TARGETS: dict[str, Any] = {
     ),
 }
 DENSE = np.array([[1.3, -0.4], [-0.4, 0.6]])
-PAIR = targets.near_pair(0.7)
+# Modes of unequal weight and scale: where all are alike, so are the acceptances of the local move in them.
+PAIR = targets.GaussianMixtureTarget([0.7, 0.3], [[2.5, -2.5], [-2.5, 2.5]], [1.0, 0.75])
 
 every_target = pytest.mark.parametrize("name", TARGETS)
 every_dtype = pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 
 
 def guide_of_a_pair(pair: Any, dtype: Any = jnp.float32) -> vj.GaussianMixture:
-    """A guide that is off in means, scales and weights: 0.55 for 0.7, one component too wide, the other too narrow."""
-    scales = np.array([[[1.2, 0.0], [0.2, 1.1]], [[0.85, 0.0], [-0.1, 0.9]]])
+    """A guide that is off in means, scales and weights: 0.55 for 0.7, one component too narrow, the other too wide."""
+    scales = np.array([[[0.9, 0.0], [0.1, 0.85]], [[1.15, 0.0], [-0.2, 1.05]]])
     means = pair.means + np.array([[0.3, -0.2], [-0.1, 0.25]])
     return vj.GaussianMixture(*(jnp.asarray(a, dtype) for a in (np.log([0.55, 0.45]), means, scales)))
 

@@ -26,10 +26,28 @@ class Row(NamedTuple):
         should depend on it, since another scale must not mean another program.
     max_traces
         How often one compilation of ``step`` may trace the log density.
+    has_guide
+        Whether ``build`` takes the dtype of a guide as well.
+    can_diverge
+        Whether proposals beyond a wall are reported: a jump finds no candidate there, and a transformation that
+        would lead there is the identity.
+    can_stay
+        Whether an accepted proposal may be where the chain was.
     """
 
     build: Callable
     max_traces: int
+    has_guide: bool = False
+    can_diverge: bool = True
+    can_stay: bool = False
+
+
+def guide(scale, dtype):
+    """Two components of different shape, neither of which is the target's."""
+    means = np.outer([-0.8, 0.2], np.ones(DIM))
+    scale_trils = scale * np.stack([1.3 * np.eye(DIM), 0.9 * np.eye(DIM)])
+    log_weights = scale * np.log([0.6, 0.4])
+    return vj.GaussianMixture(*(jnp.asarray(value, dtype) for value in (log_weights, means, scale_trils)))
 
 
 ROWS = {
@@ -58,7 +76,33 @@ ROWS = {
             inverse_mass_matrix=scale * np.eye(DIM),
             direction_metric=scale * np.eye(DIM),
         ),
-        max_traces=20,
+        max_traces=10,
+    ),
+    "equipotential": Row(
+        lambda f, scale: vj.equipotential(f, num_transformations=2, direction_metric=np.array([scale, 1.0, 1.0])),
+        max_traces=7,
+        can_diverge=False,
+        can_stay=True,
+    ),
+    "jump": Row(
+        lambda f, scale, dtype=float: vj.jump(f, guide(scale, dtype), log_envelope=scale),
+        max_traces=3,
+        has_guide=True,
+        can_diverge=False,
+    ),
+    "vhmc": Row(
+        lambda f, scale, dtype=float: vj.vhmc(
+            f,
+            guide(scale, dtype),
+            step_size=0.35 * scale,
+            num_integration_steps=2,
+            friction=0.5 * scale,
+            inverse_mass_matrix=scale * np.eye(DIM),
+            jump_probability=0.3 * scale,
+            log_envelope=scale,
+        ),
+        max_traces=9,
+        has_guide=True,
     ),
     "hmc, random length": Row(
         lambda f, scale: vj.hmc(
@@ -136,8 +180,12 @@ def test_chains_move_and_reject(row):
     states = jax.vmap(kernel.init)(jnp.tile(X, (200, 1)))
     new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 200), states)
     moved = np.any(new_states.position != states.position, axis=1)
-    np.testing.assert_array_equal(moved, infos.is_accepted)
+    if row.can_stay:
+        assert not np.any(moved & ~infos.is_accepted)
+    else:
+        np.testing.assert_array_equal(moved, infos.is_accepted)
     assert 0 < moved.sum() < 200
+    assert not np.all(infos.is_accepted)
 
 
 @every_kernel
@@ -155,7 +203,7 @@ def test_pytree_positions(row):
 @every_kernel
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_dtype_is_kept(row, dtype):
-    kernel = row.build(logdensity, 1.0)
+    kernel = row.build(logdensity, 1.0, *([dtype] if row.has_guide else []))
     state = kernel.init(X.astype(dtype))
     new_state, info = step(kernel, KEY, state)
     types = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), s) for s in (state, new_state)]
@@ -201,7 +249,8 @@ def test_density_that_is_not_finite_is_never_entered(row, wall):
     _, (states, infos) = jax.jit(lambda: jax.lax.scan(body, start, jax.random.split(KEY, (20, 50))))()
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((states, infos)))
     assert np.all(np.sum(states.position, axis=-1) <= 1.0)
-    assert np.any(infos.is_divergent), "no proposal went beyond the wall: the test shows nothing"
+    if row.can_diverge:
+        assert np.any(infos.is_divergent), "no proposal went beyond the wall: the test shows nothing"
     assert np.any(infos.is_accepted), "no proposal was accepted: the test shows nothing"
     before = jnp.concatenate([start.position[None], states.position[:-1]])
     rejected = ~infos.is_accepted

@@ -28,8 +28,10 @@ def et(name, **settings):
 
 
 def lhmc_et(name, **settings):
-    defaults = {"num_integration_steps": 3, "friction": 0.8, "inverse_mass_matrix": DENSE, "num_transformations": 2}
-    return vj.lhmc_et(TARGETS[name].logdensity, step_size=STEP_SIZES[name], **defaults | settings)
+    settings = {"step_size": STEP_SIZES[name], "num_integration_steps": 3, "friction": 0.8} | settings
+    return vj.lhmc_et(
+        TARGETS[name].logdensity, inverse_mass_matrix=DENSE, num_transformations=2, direction_metric=DENSE, **settings
+    )
 
 
 pytestmark = pytest.mark.statistical

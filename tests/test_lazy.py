@@ -1,5 +1,6 @@
 """The lazy conditional: the values of ``lax.cond`` and ``where`` in every context, and only the lanes that need it."""
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -72,35 +73,35 @@ def test_one_lane_is_cond(predicate, is_rare):
 def test_lanes(num, share, is_rare):
     """One lane, fewer than a block, more than a block; none active, some, and all."""
     arguments = lanes(num, share=share)
-    assert_close(jax.jit(jax.vmap(lambda *a: lazily(*a, is_rare=is_rare)))(*arguments), select(*arguments))
+    assert_close(jax.jit(jax.vmap(functools.partial(lazily, is_rare=is_rare)))(*arguments), select(*arguments))
 
 
 @both
 def test_nested_lanes(is_rare):
     arguments = lanes(3, 20)
-    nested = jax.vmap(jax.vmap(lambda *a: lazily(*a, is_rare=is_rare)))
+    nested = jax.vmap(jax.vmap(functools.partial(lazily, is_rare=is_rare)))
     assert_close(jax.jit(nested)(*arguments), select(*arguments))
+
+
+# What a value that is batched by both of two vmaps becomes where one of them, or neither, batches it.
+SHARING = {
+    "by the inner vmap": (None, 0, lambda value: value[:, 0]),
+    "by the outer vmap": (0, None, lambda value: value[0]),
+    "by both": (None, None, lambda value: value[0, 0]),
+}
 
 
 @both
 @pytest.mark.parametrize("shared", [(0,), (1,), (1, 2), (0, 2)])
-@pytest.mark.parametrize("level", ["inner", "outer", "both"])
-def test_lanes_that_share_arguments(shared, level, is_rare):
-    """Arguments batched by one of two vmaps, by the other, or by neither."""
-    arguments = list(lanes(4, 12))
-    inner, outer = [0, 0, 0], [0, 0, 0]
-    for i in shared:
-        axis = {"inner": (slice(None), slice(0, 1)), "outer": (slice(0, 1),), "both": (slice(0, 1), slice(0, 1))}[level]
-        arguments[i] = jnp.broadcast_to(arguments[i][axis], arguments[i].shape)
-        inner[i] = 0 if level == "outer" else None
-        outer[i] = 0 if level == "inner" else None
-    passed = [
-        value[:, 0] if inner[i] is None and outer[i] == 0 else value[0] if inner[i] == 0 and outer[i] is None
-        else value[0, 0] if inner[i] is None else value
-        for i, value in enumerate(arguments)
-    ]  # fmt: skip
-    mapped = jax.vmap(jax.vmap(lambda *a: lazily(*a, is_rare=is_rare), inner), outer)
-    assert_close(jax.jit(mapped)(*passed), select(*arguments))
+@pytest.mark.parametrize(("inner", "outer", "pick"), SHARING.values(), ids=SHARING.keys())
+def test_lanes_that_share_arguments(shared, inner, outer, pick, is_rare):
+    """Predicate, operand or both are the same in lanes of one vmap or of two."""
+    arguments = lanes(4, 12)
+    passed = [pick(value) if i in shared else value for i, value in enumerate(arguments)]
+    axes = [[axis if i in shared else 0 for i in range(3)] for axis in (inner, outer)]
+    mapped = jax.vmap(jax.vmap(functools.partial(lazily, is_rare=is_rare), axes[0]), axes[1])
+    everywhere = jax.vmap(jax.vmap(lambda *lane: lane, axes[0], axis_size=12), axes[1], axis_size=4)(*passed)
+    assert_close(jax.jit(mapped)(*passed), select(*everywhere))
 
 
 @both
@@ -197,7 +198,7 @@ def test_runs_with_their_own_data_guide_and_step_size():
     keys = jax.random.split(KEY, (num_runs, num_chains))
     positions = TARGET.sample(KEY, num_runs * num_chains).reshape(num_runs, num_chains, 2)
 
-    def run(keys, positions, data, mean, step_size, map_chains):
+    def run(map_chains, keys, positions, data, mean, step_size):
         kernel = build(lambda x: TARGET.logdensity(x - 0.1 * data), mean, step_size)
 
         def chain(key, position):
@@ -207,8 +208,8 @@ def test_runs_with_their_own_data_guide_and_step_size():
         return map_chains(chain)(keys, positions)
 
     arguments = (keys, positions, data, means, step_sizes)
-    batched = jax.jit(jax.vmap(lambda *a: run(*a, map_chains=jax.vmap)))(*arguments)
-    alone = jax.jit(lambda *a: run(*a, map_chains=lambda chain: chain))
+    batched = jax.jit(jax.vmap(functools.partial(run, jax.vmap)))(*arguments)
+    alone = jax.jit(functools.partial(run, lambda chain: chain))
     for i, j in np.ndindex(num_runs, num_chains):
         one = alone(keys[i, j], positions[i, j], data[i], means[i], step_sizes[i])
         jax.tree.map(lambda a, b, at=(i, j): np.testing.assert_allclose(a[at], b, rtol=1e-9, atol=1e-12), batched, one)

@@ -1,6 +1,7 @@
 """Langevin HMC leaves its targets invariant; without the heat, or with another noise, it does not."""
 
 import importlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +91,8 @@ def test_without_friction_it_is_hmc_of_two_more_steps():
     langevin_kernel = lhmc("skewed", friction=0.0)
     kernel = vj.hmc(TARGETS["skewed"].logdensity, num_integration_steps=5, **settings)
     state = kernel.init(jnp.array([0.3, -0.7]))
-    proposals = [kernel.step.propose(KEY, state) for kernel in (langevin_kernel, kernel)]
+    steps: list[Any] = [langevin_kernel.step, kernel.step]
+    proposals = [step.propose(KEY, state) for step in steps]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), *proposals)
     assert np.linalg.norm(proposals[0].state.position - state.position) > 0.1
 

@@ -22,7 +22,7 @@ SQUARE = [(0.0, 0.0), (0.05, 3.0), (0.5, -2.0), (1.0, 0.0)]
 
 def vhmc(jump_probability=0.0, log_envelope=0.0, dtype=jnp.float32, logdensity_fn=PAIR.logdensity, **settings):
     return vj.vhmc(
-        logdensity_fn, guide_of_a_pair(PAIR, dtype), step_size=1.2, num_integration_steps=3,
+        logdensity_fn, guide_of_a_pair(PAIR, dtype), step_size=1.1, num_integration_steps=3,
         jump_probability=jump_probability, log_envelope=log_envelope, **settings,
     )  # fmt: skip
 
@@ -44,7 +44,7 @@ def test_invariant_with_a_guide_that_is_off(jump_probability, log_envelope, dtyp
 @pytest.mark.statistical
 def test_invariant_with_dense_mass_and_random_length():
     kernel = vj.vhmc(
-        PAIR.logdensity, guide_of_a_pair(PAIR), step_size=1.2, num_integration_steps=(1, 4), friction=0.2,
+        PAIR.logdensity, guide_of_a_pair(PAIR), step_size=1.1, num_integration_steps=(1, 4), friction=0.2,
         inverse_mass_matrix=DENSE, jump_probability=0.2, log_envelope=-0.5, num_tries=2,
     )  # fmt: skip
     report = check_invariance(kernel, PAIR, KEY)
@@ -55,7 +55,7 @@ def test_invariant_with_dense_mass_and_random_length():
 @pytest.mark.parametrize("reuse_randomness", [True, False])
 def test_invariant_around_another_local_move(reuse_randomness):
     """Around LHMC-ET, whose coin and directions are part of its random numbers; fresh numbers are exact too."""
-    local = vj.lhmc_et(PAIR.logdensity, step_size=1.2, num_integration_steps=3, num_transformations=2)
+    local = vj.lhmc_et(PAIR.logdensity, step_size=1.1, num_integration_steps=3, num_transformations=2)
     kernel = vj.variational(
         PAIR.logdensity, guide_of_a_pair(PAIR), local, jump_probability=0.1, log_envelope=0.0,
         reuse_randomness=reuse_randomness,
@@ -68,7 +68,7 @@ def test_invariant_around_another_local_move(reuse_randomness):
 @pytest.mark.statistical
 def test_same_random_numbers_accept_more_often():
     """The two rejection probabilities are then alike."""
-    local = vj.lhmc(PAIR.logdensity, step_size=1.2, num_integration_steps=3)
+    local = vj.lhmc(PAIR.logdensity, step_size=1.1, num_integration_steps=3)
     accepted = {}
     for reuse in (True, False):
         kernel = vj.variational(
@@ -124,21 +124,20 @@ FAR = targets.far_pair(0.7)
 
 
 def first_mode(state, info):
-    return FAR.responsibilities(state.position)[0], info.is_second_stage, info.second_stage_accepted, info.jump_accepted
+    return FAR.responsibilities(state.position)[0]
 
 
 def weight_of_first_mode(kernel, num_chains=4000):
     """Weight of the first mode with its standard error, from independent chains that all start in the second."""
     start = jnp.tile(jnp.array([-6.5, 6.5], jnp.float32), (num_chains, 1))
     kept = vj.run_chains(KEY, kernel, start, 200, num_burnin=60, keep=first_mode).kept
-    means = np.mean(kept[0], axis=1)
-    print("@@ rates", [float(np.mean(k)) for k in kept[1:]])
+    means = np.asarray(kept, np.float64).mean(axis=1)
     return means.mean(), means.std(ddof=1) / np.sqrt(num_chains)
 
 
 def far_vhmc(**settings):
     return vj.vhmc(
-        FAR.logdensity, guide_of_a_pair(FAR), step_size=1.2, num_integration_steps=3, jump_probability=0.3,
+        FAR.logdensity, guide_of_a_pair(FAR), step_size=1.1, num_integration_steps=3, jump_probability=0.3,
         log_envelope=0.0, **settings,
     )  # fmt: skip
 
@@ -156,7 +155,7 @@ def test_weights_of_the_far_pair_from_one_mode():
 
 @pytest.mark.statistical
 def test_without_jumps_no_chain_leaves_its_mode():
-    local = vj.lhmc(FAR.logdensity, step_size=1.2, num_integration_steps=3)
+    local = vj.lhmc(FAR.logdensity, step_size=1.1, num_integration_steps=3)
     start = jnp.tile(jnp.array([-6.5, 6.5], jnp.float32), (500, 1))
     draws = vj.run_chains(KEY, local, start, 100).draws
     assert np.all(np.asarray(draws)[..., 0] < 0)
@@ -225,7 +224,7 @@ def test_guide_with_no_mass_near_the_target():
     """Jumps find no candidate and say so; the local move goes on, and stays exact."""
     guide = vj.GaussianMixture(jnp.zeros(1), jnp.full((1, 2), 1e3), jnp.eye(2)[None])
     kernel = vj.vhmc(
-        PAIR.logdensity, guide, step_size=1.2, num_integration_steps=3, jump_probability=0.5, log_envelope=0.0
+        PAIR.logdensity, guide, step_size=1.1, num_integration_steps=3, jump_probability=0.5, log_envelope=0.0
     )
     states = jax.vmap(kernel.init)(PAIR.sample(KEY, 500))
     new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 500), states)
