@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from vhmc_jax import random
 from vhmc_jax.base import FlatDensity
 from vhmc_jax.dynamics.equipotential import Solver, transform
 from vhmc_jax.dynamics.kinetic import gaussian_kinetic
@@ -38,12 +37,11 @@ def transformations(logdensity, start, rng_key, count):
 def trajectory(logdensity, start, rng_key, num_steps, step_size=0.12):
     """Points along one DLHMC trajectory: the ends of trajectories of 1, 2, ... steps with the same random numbers."""
     density, kinetic = FlatDensity(logdensity, lambda x: x), gaussian_kinetic(1.0)
-    key_momentum, key_thermostat = random.split(rng_key)
     state = density.state_at(start)
-    momentum = kinetic.draw(key_momentum, like=start)
+    momentum, *noises = kinetic.draw(rng_key, like=start, num=3)
 
     def end(length):
-        return dlhmc(key_thermostat, density, kinetic, step_size, length, 0.5, state, momentum)[0].position
+        return dlhmc(noises, density, kinetic, step_size, length, 0.5, state, momentum)[0].position
 
     return np.asarray([start, *(end(length) for length in range(1, num_steps))])
 

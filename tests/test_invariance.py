@@ -69,7 +69,7 @@ def propose(settings, rng_key, state, **mistake):
     density, start = flatten(settings.logdensity_fn, state)
     dtype = start.position.dtype
     step_size, kinetic, mistake = cast((settings.step_size, settings.kinetic, mistake), dtype)
-    momentum = kinetic.draw(rng_key, like=start.position)
+    (momentum,) = kinetic.draw(rng_key, like=start.position)
     num_steps = settings.step_count.low
     end, end_momentum = leapfrog(density, kinetic, step_size, num_steps, start, momentum)
     end_momentum = kick(end_momentum, end.logdensity_grad, mistake["last_kick"] * step_size)

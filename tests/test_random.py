@@ -106,12 +106,19 @@ def test_law_of_normal(dtype):
 
 @every_dtype
 def test_normal_is_finite_for_every_word(dtype):
-    unsigned = jnp.uint32 if dtype == jnp.float32 else jnp.uint64
-    extremes = jnp.array([0, np.iinfo(unsigned).max], dtype=unsigned)
-    z = random._to_normal(extremes, jnp.dtype(dtype))
+    extremes = jnp.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], dtype=jnp.uint32)
+    z = random._normals(*jnp.meshgrid(extremes, extremes), jnp.dtype(dtype))
     assert np.all(np.isfinite(z))
-    assert z[0] < -5.0
-    assert z[1] > 5.0
+    assert z.real.min() < -5.5
+    assert z.real.max() > 5.5
+
+
+def test_pairs_are_those_of_box_and_muller():
+    x0, x1 = words(random._as_words(KEY), jnp.arange(10_000, dtype=jnp.uint32))
+    pairs = random._normals(x0, x1, jnp.dtype("float32"))
+    u = (np.asarray(x0 >> 1, dtype=np.float64) + 0.5) / 2**31
+    turns = np.asarray(x1).astype(np.int32).astype(np.float64) / 2**32
+    np.testing.assert_allclose(pairs, np.sqrt(-2 * np.log(u)) * np.exp(2j * np.pi * turns), atol=2e-6)
 
 
 def test_integers_are_uniform_with_both_ends():
@@ -128,12 +135,9 @@ def test_blocks_change_no_number(dtype, size):
     is_double = dtype == jnp.float64
     counters = jnp.arange(size if is_double else (size + 1) // 2, dtype=jnp.uint32)
     first, second = random._threefry(random._as_words(KEY), counters)
-    if is_double:
-        words = (first.astype(jnp.uint64) << jnp.uint64(32)) | second.astype(jnp.uint64)
-    else:
-        words = jnp.concatenate([first, second])[:size]
-    expected = random._to_normal(words, jnp.dtype(dtype))
-    np.testing.assert_allclose(normal(KEY, (size,), dtype), expected, rtol=1e-6 if dtype == jnp.float32 else 1e-14)
+    hashed = random._normals(first, second, jnp.dtype(dtype))
+    expected = hashed if is_double else jnp.concatenate([hashed.real, hashed.imag])[:size]
+    np.testing.assert_allclose(normal(KEY, (size,), dtype), expected, atol=2e-6 if dtype == jnp.float32 else 1e-14)
 
 
 @pytest.mark.parametrize("num_lanes", [3, 2 * random.BLOCK_SIZE // 5 + 1])

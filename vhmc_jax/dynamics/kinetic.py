@@ -30,9 +30,9 @@ class GaussianKinetic:
     inverse_mass: Array
     momentum_factor: Array
 
-    def draw(self, rng_key: Array, like: Array) -> Array:
-        """A momentum p ~ N(0, M) with the shape and dtype of ``like``."""
-        return self.scale_noise(random.normal(rng_key, like.shape, like.dtype))
+    def draw(self, rng_key: Array, like: Array, num: int = 1) -> Array:
+        """``num`` momenta p ~ N(0, M) with the shape and dtype of ``like``, one to a row."""
+        return jax.vmap(self.scale_noise)(random.normal(rng_key, (num, *like.shape), like.dtype))
 
     def scale_noise(self, noise: Array) -> Array:
         """M^{1/2} z."""
@@ -44,7 +44,7 @@ class GaussianKinetic:
 
     def energy(self, momentum: Array) -> Array:
         """K(p)."""
-        return 0.5 * jnp.dot(momentum, self.velocity(momentum))
+        return 0.5 * inner(momentum, self.velocity(momentum))
 
     def check_dimension(self, dimension: int) -> None:
         """Raise unless the mass fits positions of this many numbers."""
@@ -57,8 +57,18 @@ class GaussianKinetic:
 
 
 def multiply(factor: Array, vector: Array) -> Array:
-    """Product of a scalar, a diagonal or a matrix with a vector."""
-    return factor @ vector if factor.ndim == 2 else factor * vector
+    """Product of a scalar, a diagonal or a matrix with a vector, in full precision on accelerators too."""
+    return jnp.matmul(factor, vector, precision="highest") if factor.ndim == 2 else factor * vector
+
+
+def inner(a: Array, b: Array) -> Array:
+    """The product aᵀb, in full precision.
+
+    As a product with ones: a plain sum XLA fuses with what computes a and b, and on a CPU then takes ten times as long.
+    """
+    if a.size < 16:
+        return jnp.dot(a, b, precision="highest")
+    return jnp.matmul(a * b, jnp.ones_like(a), precision="highest")
 
 
 def covariance_factor(name: str, covariance: Any) -> Array:

@@ -94,14 +94,14 @@ class _Mixture(ABC):
     def sample_component(self, rng_key: Array, component: Array) -> Array:
         """One draw of one component, a vector of length d."""
         noise = self._noise(rng_key, component)
-        return (self.means + jnp.einsum("kij,j->ki", self.scale_trils, noise))[component]
+        return (self.means + jnp.einsum("kij,j->ki", self.scale_trils, noise, precision="highest"))[component]
 
     def component_log_probs(self, x: Array) -> Array:
         """Log of each weighted component density at x; shape (k,)."""
         x = jnp.asarray(x, self.means.dtype)
         if x.shape != (self.dim,):
             raise ValueError(f"x must be a flat vector of length {self.dim}, got shape {x.shape}")
-        white = jnp.einsum("kij,kj->ki", self.whitenings, x - self.means)
+        white = jnp.einsum("kij,kj->ki", self.whitenings, x - self.means, precision="highest")
         log_dets = jnp.sum(jnp.log(jnp.diagonal(self.whitenings, axis1=1, axis2=2)), axis=1)
         radial = self._radial_log_probs(jnp.sum(white**2, axis=1))
         return jax.nn.log_softmax(self.log_weights) + log_dets + radial

@@ -90,7 +90,7 @@ def propose(settings: Trajectory, rng_key: Any, state: State) -> Proposal:
     density, start = flatten(settings.logdensity_fn, state)
     step_size, kinetic = cast((settings.step_size, settings.kinetic), start.position.dtype)
 
-    momentum = kinetic.draw(key_momentum, like=start.position)
+    (momentum,) = kinetic.draw(key_momentum, like=start.position)
     num_steps = settings.step_count.draw(key_length)
     end, end_momentum = leapfrog(density, kinetic, step_size, num_steps, start, momentum)
 

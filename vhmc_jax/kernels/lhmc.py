@@ -61,13 +61,13 @@ def lhmc(
 
 def propose(settings: Trajectory, friction: Array, rng_key: Any, state: State) -> Proposal:
     """One DLHMC trajectory with a fresh momentum."""
-    key_momentum, key_length, key_thermostat = random.split(rng_key, 3)
+    key_momenta, key_length = random.split(rng_key)
     density, start = flatten(settings.logdensity_fn, state)
     step_size, kinetic, friction = cast((settings.step_size, settings.kinetic, friction), start.position.dtype)
 
-    momentum = kinetic.draw(key_momentum, like=start.position)
+    momentum, *noises = kinetic.draw(key_momenta, like=start.position, num=3)
     num_steps = settings.step_count.draw(key_length)
-    end, end_momentum, heat = dlhmc(key_thermostat, density, kinetic, step_size, num_steps, friction, start, momentum)
+    end, end_momentum, heat = dlhmc(noises, density, kinetic, step_size, num_steps, friction, start, momentum)
 
     energy = kinetic.energy(momentum) - start.logdensity
     end_energy = kinetic.energy(end_momentum) - end.logdensity - heat

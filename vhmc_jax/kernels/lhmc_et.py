@@ -90,7 +90,7 @@ def init(settings: Trajectory, moves: Transformations, position: PyTree, rng_key
 
 def propose(settings: Trajectory, friction: Array, moves: Transformations, rng_key: Any, state: State) -> Proposal:
     """Transformations and DLHMC, in an order that a fair coin decides."""
-    key_coin, key_directions, key_momentum, key_length, key_thermostat = random.split(rng_key, 5)
+    key_coin, key_directions, key_momenta, key_length = random.split(rng_key, 4)
     density, start = flatten(settings.logdensity_fn, state)
     step_size, kinetic, friction = cast((settings.step_size, settings.kinetic, friction), start.position.dtype)
 
@@ -102,13 +102,11 @@ def propose(settings: Trajectory, friction: Array, moves: Transformations, rng_k
         untouched = Transformed(state.position, state.logdensity, jnp.zeros_like(state.logdensity), zero, zero, zero)
         return lazy_cond(predicate, transform, (state, untouched), state)
 
-    momentum = kinetic.draw(key_momentum, like=start.position)
+    momentum, *noises = kinetic.draw(key_momenta, like=start.position, num=3)
     num_steps = settings.step_count.draw(key_length)
     is_before = random.uniform(key_coin) < 0.5
     moved, before = transform_if(is_before, start)
-    middle, end_momentum, heat = dlhmc(
-        key_thermostat, density, kinetic, step_size, num_steps, friction, moved, momentum
-    )
+    middle, end_momentum, heat = dlhmc(noises, density, kinetic, step_size, num_steps, friction, moved, momentum)
     end, after = transform_if(~is_before, middle)
 
     report = jax.tree.map(jnp.add, before, after)
