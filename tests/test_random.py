@@ -151,6 +151,17 @@ def test_vmap_equals_a_loop(num_lanes):
     np.testing.assert_allclose(nested[0], batched, rtol=1e-13)
 
 
+def test_draws_in_a_branch_of_a_conditional_that_vmap_turns_into_a_select():
+    keys = jax.random.split(KEY, 40)
+
+    def draw_or_zero(key, predicate):
+        return jax.lax.cond(predicate, lambda: random.normal(key, (6,)), lambda: jnp.zeros(6))
+
+    drawn = jax.vmap(draw_or_zero)(keys, jnp.arange(40) % 2 == 0)
+    np.testing.assert_allclose(drawn[2], normal(keys[2], (6,)), rtol=1e-13)
+    np.testing.assert_array_equal(drawn[1], 0.0)
+
+
 def test_other_keys_and_dtypes_are_left_to_jax():
     key = jax.random.key(3, impl="rbg")
     np.testing.assert_array_equal(random.normal(key, (4,)), jax.random.normal(key, (4,)))

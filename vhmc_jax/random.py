@@ -211,7 +211,7 @@ def _normals(x0: Array, x1: Array, dtype: Any) -> Array:
     u = _signed(x0 >> np.uint32(1)) * np.float32(2**-31) + np.float32(2**-32)  # in (0, 1]
     t = _signed(x1) * np.float32(2**-32)  # in [−½, ½]
     radius, square = jnp.sqrt(-2 * jnp.log(u)), t * t
-    sine, cosine = t * jnp.polyval(_SINE, square), jnp.polyval(_COSINE, square)  # of πt
+    sine, cosine = t * _polynomial(_SINE, square), _polynomial(_COSINE, square)  # of πt
     return jax.lax.complex(radius * (1 - 2 * sine * sine), radius * (2 * sine * cosine))
 
 
@@ -219,10 +219,15 @@ def _signed(word: Array) -> Array:
     return jax.lax.bitcast_convert_type(word, jnp.int32).astype(jnp.float32)
 
 
-def _even_polynomial(function: Callable, degree: int) -> np.ndarray:
+def _polynomial(coefficients: list[np.float32], x: Array) -> Array:
+    """By Horner's rule; in scalars, since a custom batching rule may not close over arrays."""
+    return functools.reduce(lambda value, coefficient: value * x + coefficient, coefficients)  # type: ignore[arg-type, return-value]
+
+
+def _even_polynomial(function: Callable, degree: int) -> list[np.float32]:
     """Coefficients in t², highest power first, of Chebyshev's interpolant of an even function on [−½, ½]."""
     fitted = np.polynomial.Chebyshev.interpolate(lambda square: function(np.sqrt(square)), degree, domain=[0, 0.25])
-    return fitted.convert(kind=np.polynomial.Polynomial).coef[::-1].astype(np.float32)
+    return list(fitted.convert(kind=np.polynomial.Polynomial).coef[::-1].astype(np.float32))
 
 
 _SINE = _even_polynomial(lambda t: np.pi * np.sinc(t), 5)  # sin(πt)/t and cos(πt), both to 3e-10
