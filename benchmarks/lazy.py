@@ -23,7 +23,7 @@ STEP_SIZES = {2: 0.62, 32: 0.40, 128: 0.30}
 """Step sizes with about 5 % rejections."""
 
 
-def eager_cond(predicate, function, otherwise, *operands, is_rare=True):
+def eager_cond(predicate, function, otherwise, *operands, block_share=1):
     """``lax.cond`` in the place of the lazy conditional."""
     return jax.lax.cond(predicate, lambda: function(*operands), lambda: jax.tree.map(jnp.asarray, otherwise))
 
@@ -59,12 +59,9 @@ def seconds(function):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=50)
-    parser.add_argument("--block", type=int, nargs=2, metavar=("MINIMUM", "FRACTION"), help="block sizes to try")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.3, help="time of one repeat of plain lhmc")
     options = parser.parse_args()
-    if options.block:
-        lazy.MIN_BLOCK_SIZE, lazy.BLOCK_FRACTION = options.block
     print(f"jax {jax.__version__}, float32, {NUM_CHAINS} chains, L = {NUM_STEPS}, jump probability {JUMP_PROBABILITY}")
     columns = f"{'vhmc / lhmc':>13}{'with lax.cond':>15}{'rejected':>10}{'jumps ok':>10}{'compile s':>11}"
     print(f"{'d':>5}{'lhmc, µs a step':>18}{columns}")
@@ -76,10 +73,10 @@ def main():
         local = vj.lhmc(target.logdensity, **settings)
         kernel = vj.vhmc(target.logdensity, guide_of(target), **settings, **jumps)
         states = jax.vmap(kernel.init)(x)
-        runs = {
-            name: functools.partial(loop(k), jax.random.key(1), states, options.iterations)
-            for name, k in (("lhmc", local), ("vhmc", kernel), ("cond", kernel))
-        }
+        loops = {"lhmc": loop(local), "vhmc": loop(kernel), "cond": loop(kernel)}
+        trial = functools.partial(loops["lhmc"], jax.random.key(1), states, 10)
+        num_iterations = max(20, int(options.seconds / (min(seconds(trial) for _ in range(3)) / 10)))
+        runs = {name: functools.partial(run, jax.random.key(1), states, num_iterations) for name, run in loops.items()}
         module = __import__("vhmc_jax.kernels.vhmc", fromlist=["vhmc"])
         compile_seconds = {"lhmc": seconds(runs["lhmc"]), "vhmc": seconds(runs["vhmc"])}
         module.lazy_cond = eager_cond
@@ -93,7 +90,7 @@ def main():
         rejected = float(info.is_second_stage.mean()) / (1 - JUMP_PROBABILITY)
         jumped = float(info.jump_accepted.mean()) / JUMP_PROBABILITY
         print(
-            f"{dim:5}{1e6 * best['lhmc'] / options.iterations:18.0f}{best['vhmc'] / best['lhmc']:13.2f}"
+            f"{dim:5}{1e6 * best['lhmc'] / num_iterations:18.0f}{best['vhmc'] / best['lhmc']:13.2f}"
             f"{best['cond'] / best['lhmc']:15.2f}{rejected:10.3f}{jumped:10.3f}{compile_seconds['vhmc']:11.1f}",
             flush=True,
         )

@@ -14,10 +14,10 @@ from counting import counted
 
 import vhmc_jax as vj
 from vhmc_jax import targets
-from vhmc_jax.lazy import BLOCK_FRACTION, MIN_BLOCK_SIZE, lazy_cond
+from vhmc_jax.lazy import lazy_cond
 
 KEY = jax.random.key(4)
-both = pytest.mark.parametrize("is_rare", [True, False], ids=["rare", "common"])
+both = pytest.mark.parametrize("block_share", [0.1, 1], ids=["rare", "common"])
 
 
 def function(x, scale):
@@ -30,8 +30,8 @@ def otherwise(x):
     return {"y": x, "sum": -1.0, "count": 7}
 
 
-def lazily(predicate, x, scale, is_rare=True):
-    return lazy_cond(predicate, function, otherwise(x), x, scale, is_rare=is_rare)
+def lazily(predicate, x, scale, block_share=0.1):
+    return lazy_cond(predicate, function, otherwise(x), x, scale, block_share=block_share)
 
 
 @jax.jit
@@ -59,10 +59,10 @@ def lanes(*shape, share=0.3):
 
 @both
 @pytest.mark.parametrize("predicate", [True, False])
-def test_one_lane_is_cond(predicate, is_rare):
+def test_one_lane_is_cond(predicate, block_share):
     arguments = jnp.asarray(predicate), *lanes()[1:]
-    for run in (lazily, jax.jit(lazily, static_argnames="is_rare")):
-        value = run(*arguments, is_rare=is_rare)
+    for run in (lazily, jax.jit(lazily, static_argnames="block_share")):
+        value = run(*arguments, block_share=block_share)
         assert_close(value, select(*arguments))
         assert value["count"].dtype == jnp.int32
 
@@ -70,16 +70,16 @@ def test_one_lane_is_cond(predicate, is_rare):
 @both
 @pytest.mark.parametrize("num", [1, 7, 100])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_lanes(num, share, is_rare):
+def test_lanes(num, share, block_share):
     """One lane, fewer than a block, more than a block; none active, some, and all."""
     arguments = lanes(num, share=share)
-    assert_close(jax.jit(jax.vmap(functools.partial(lazily, is_rare=is_rare)))(*arguments), select(*arguments))
+    assert_close(jax.jit(jax.vmap(functools.partial(lazily, block_share=block_share)))(*arguments), select(*arguments))
 
 
 @both
-def test_nested_lanes(is_rare):
+def test_nested_lanes(block_share):
     arguments = lanes(3, 20)
-    nested = jax.vmap(jax.vmap(functools.partial(lazily, is_rare=is_rare)))
+    nested = jax.vmap(jax.vmap(functools.partial(lazily, block_share=block_share)))
     assert_close(jax.jit(nested)(*arguments), select(*arguments))
 
 
@@ -94,23 +94,23 @@ SHARING = {
 @both
 @pytest.mark.parametrize("shared", [(0,), (1,), (1, 2), (0, 2)])
 @pytest.mark.parametrize(("inner", "outer", "pick"), SHARING.values(), ids=SHARING.keys())
-def test_lanes_that_share_arguments(shared, inner, outer, pick, is_rare):
+def test_lanes_that_share_arguments(shared, inner, outer, pick, block_share):
     """Predicate, operand or both are the same in lanes of one vmap or of two."""
     arguments = lanes(4, 12)
     passed = [pick(value) if i in shared else value for i, value in enumerate(arguments)]
     axes = [[axis if i in shared else 0 for i in range(3)] for axis in (inner, outer)]
-    mapped = jax.vmap(jax.vmap(functools.partial(lazily, is_rare=is_rare), axes[0]), axes[1])
+    mapped = jax.vmap(jax.vmap(functools.partial(lazily, block_share=block_share), axes[0]), axes[1])
     everywhere = jax.vmap(jax.vmap(lambda *lane: lane, axes[0], axis_size=12), axes[1], axis_size=4)(*passed)
     assert_close(jax.jit(mapped)(*passed), select(*everywhere))
 
 
 @both
-def test_inside_scan(is_rare):
+def test_inside_scan(block_share):
     """Under vmap inside scan and under scan inside vmap."""
     predicates, xs, scales = lanes(5, 40)
 
     def body(x, inputs):
-        new = lazily(inputs[0], x, inputs[1], is_rare=is_rare)
+        new = lazily(inputs[0], x, inputs[1], block_share=block_share)
         return new["y"], new["sum"]
 
     def chain(x, predicates, scales):
@@ -127,33 +127,34 @@ def test_inside_scan(is_rare):
 
 @both
 @pytest.mark.parametrize("is_batched", [False, True])
-def test_closed_over_values(is_batched, is_rare):
+def test_closed_over_values(is_batched, block_share):
     """What the function closes over is seen, also where the same vmap batches it."""
     predicates, xs, scales = lanes(50)
     data = jax.random.normal(KEY, (50, 3) if is_batched else (3,))
 
     def lane(predicate, x, scale, data):
-        return lazy_cond(predicate, lambda y: data @ y * scale, 0.0, x, is_rare=is_rare)
+        return lazy_cond(predicate, lambda y: data @ y * scale, 0.0, x, block_share=block_share)
 
     values = jax.jit(jax.vmap(lane, (0, 0, 0, 0 if is_batched else None)))(predicates, xs, scales, data)
     direct = jnp.where(predicates, jnp.sum(data * xs, axis=1) * scales, 0.0)
     np.testing.assert_allclose(values, direct, rtol=1e-12)
 
 
-@pytest.mark.parametrize("num_active", [0, 1, 32, 33, 100, 320])
+@pytest.mark.parametrize("num_active", [0, 1, 40, 41, 100, 320])
 def test_only_whole_blocks_of_active_lanes_are_evaluated(num_active):
-    num_lanes = 320
+    num_lanes, block = 320, 40
     calls, counting = counted(lambda x: 2 * x)
     predicates = jax.random.permutation(KEY, jnp.arange(num_lanes) < num_active)
-    values = jax.jit(jax.vmap(lambda p, x: lazy_cond(p, counting, x, x)))(predicates, jnp.arange(320.0))
+    values = jax.jit(jax.vmap(lambda p, x: lazy_cond(p, counting, x, x, block_share=1 / 8)))(
+        predicates, jnp.arange(320.0)
+    )
     np.testing.assert_array_equal(values, jnp.arange(320.0) * jnp.where(predicates, 2, 1))
-    block = max(MIN_BLOCK_SIZE, num_lanes // BLOCK_FRACTION)
     assert calls() == -(-num_active // block) * block
 
 
 def test_where_it_is_common_every_lane_is_evaluated_once():
     calls, counting = counted(lambda x: 2 * x)
-    jax.jit(jax.vmap(lambda p, x: lazy_cond(p, counting, x, x, is_rare=False)))(jnp.arange(100) < 90, jnp.arange(100.0))
+    jax.jit(jax.vmap(lambda p, x: lazy_cond(p, counting, x, x, block_share=1)))(jnp.arange(100) < 90, jnp.arange(100.0))
     assert calls() == 100
 
 

@@ -14,13 +14,12 @@ import jax.numpy as jnp
 
 from vhmc_jax.base import Array, PyTree
 
-MIN_BLOCK_SIZE = 32
-BLOCK_FRACTION = 16
-"""Lanes evaluated together: a sixteenth of all, at least 32; chosen with ``benchmarks/lazy.py``."""
+MIN_BLOCK_SIZE = 8
+"""Lanes evaluated together at least; like the shares that the kernels choose, measured with ``benchmarks/lazy.py``."""
 
 
 def lazy_cond(
-    predicate: Array, function: Callable, otherwise: PyTree, *operands: PyTree, is_rare: bool = True
+    predicate: Array, function: Callable, otherwise: PyTree, *operands: PyTree, block_share: float = 1 / 16
 ) -> PyTree:
     """``function(*operands)`` where the predicate holds, else ``otherwise``.
 
@@ -34,14 +33,14 @@ def lazy_cond(
         What to return where the predicate does not hold, of the structure and dtypes of the function's value.
     operands
         Pytrees of arrays.
-    is_rare
-        Whether few lanes of a batch are expected to need the function. Where nearly all do, gathering them gains
-        nothing, and under ``vmap`` the function is evaluated for every lane.
+    block_share
+        Share of a batch that is gathered into one block: about as many lanes as are expected to need the function, or a
+        fraction of them where it is dear. With 1 nothing is gathered, and under ``vmap`` the function is evaluated
+        for every lane: right where nearly all need it.
 
     Returns
     -------
-    The chosen value. Under ``vmap`` a rare function is evaluated for the lanes that need it, rounded up to whole
-    blocks.
+    The chosen value. Under ``vmap`` the function is evaluated for the lanes that need it, rounded up to whole blocks.
     """
     program: Any
     shape: Any
@@ -57,11 +56,11 @@ def lazy_cond(
     arguments = [jnp.asarray(value) for value in (*program.consts, *jax.tree.leaves(operands))]
     otherwise = jax.tree.leaves(jax.tree.map(lambda leaf, out: jnp.asarray(leaf, dtype=out.dtype), otherwise, shape))
     return jax.tree.unflatten(
-        tree, _conditional(flat_function, is_rare, 0)(jnp.asarray(predicate), arguments, otherwise)
+        tree, _conditional(flat_function, block_share, 0)(jnp.asarray(predicate), arguments, otherwise)
     )
 
 
-def _conditional(function: Callable, is_rare: bool, num_axes: int) -> Callable:
+def _conditional(function: Callable, block_share: float, num_axes: int) -> Callable:
     """The conditional for lanes along ``num_axes`` leading axes.
 
     Each argument has all of these axes, of size one where it does not depend on a lane of that axis, so that what
@@ -72,7 +71,9 @@ def _conditional(function: Callable, is_rare: bool, num_axes: int) -> Callable:
     def conditional(predicate: Array, arguments: Any, otherwise: Any) -> Any:
         if num_axes == 0:
             return jax.lax.cond(predicate, lambda: list(function(*arguments)), lambda: list(otherwise))
-        return (_in_blocks if is_rare else _everywhere)(function, predicate, arguments, otherwise)
+        if block_share == 1:
+            return _everywhere(function, predicate, arguments, otherwise)
+        return _in_blocks(function, block_share, predicate, arguments, otherwise)
 
     @conditional.def_vmap
     def _(axis_size: int, is_batched: Any, predicate: Array, arguments: Any, otherwise: Any) -> Any:
@@ -84,7 +85,7 @@ def _conditional(function: Callable, is_rare: bool, num_axes: int) -> Callable:
         )
         arguments = jax.tree.map(with_axis, arguments, is_batched[1])
         otherwise = jax.tree.map(with_axis, otherwise, is_batched[2])
-        values = _conditional(function, is_rare, num_axes + 1)(predicate, arguments, otherwise)
+        values = _conditional(function, block_share, num_axes + 1)(predicate, arguments, otherwise)
         return values, [True] * len(values)
 
     return conditional
@@ -108,13 +109,23 @@ def _everywhere(function: Callable, predicate: Array, arguments: Any, otherwise:
     ]
 
 
-def _in_blocks(function: Callable, predicate: Array, arguments: Any, otherwise: Any) -> Any:
+def _active_lanes(predicate: Array, padding: int) -> tuple[Array, Array]:
+    """The lanes whose predicate holds, then numbers beyond the last lane, and how many hold.
+
+    ``jnp.nonzero`` would take twice as long. The numbers beyond are read clipped, and never written.
+    """
+    num_lanes = len(predicate)
+    rank = jnp.cumsum(predicate, dtype=jnp.int32)
+    slots = jnp.where(predicate, rank - 1, num_lanes + padding)
+    lanes = jnp.full(num_lanes + padding, num_lanes, jnp.int32)
+    return lanes.at[slots].set(jnp.arange(num_lanes, dtype=jnp.int32), mode="drop"), rank[-1]
+
+
+def _in_blocks(function: Callable, block_share: float, predicate: Array, arguments: Any, otherwise: Any) -> Any:
     lanes_shape = predicate.shape
     num_lanes, num_axes = math.prod(lanes_shape), len(lanes_shape)
-    block_size = min(max(MIN_BLOCK_SIZE, num_lanes // BLOCK_FRACTION), num_lanes)
-    num_active = jnp.sum(predicate, dtype=jnp.int32)
-    # Active lanes first; the padding points beyond the last lane, is read clipped and never written.
-    lanes = jnp.nonzero(predicate.ravel(), size=num_lanes + block_size, fill_value=num_lanes)[0]
+    block_size = min(max(MIN_BLOCK_SIZE, round(block_share * num_lanes)), num_lanes)
+    lanes, num_active = _active_lanes(predicate.ravel(), block_size)
 
     is_shared = [all(size == 1 for size in value.shape[:num_axes]) for value in arguments]
     shared_or_lanes = [

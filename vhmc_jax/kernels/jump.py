@@ -28,6 +28,7 @@ from vhmc_jax.base import (
     init_state,
     is_concrete,
 )
+from vhmc_jax.lazy import lazy_cond
 from vhmc_jax.metropolis import Proposal, accept
 
 FORMS = ("exact", "paper")
@@ -68,7 +69,7 @@ class JumpInfo(NamedTuple):
     num_gradients
         Gradients: one, at the candidate.
     num_densities
-        Density values: one for each try.
+        Density values: one where the first try passed the envelope, else one for each of the K tries.
     is_jump
         Whether a jump was tried: always.
     is_candidate_found
@@ -99,19 +100,31 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     state
-        The flat state there, with its gradient; the last try where none passed.
+        The flat state there, with its gradient; some try where none passed.
     log_weight
         log w there.
     is_found
         Whether one passed.
     jump_to
         Its component; −1 where none passed.
+    num_tries
+        How many were drawn: one where the first passed, else all.
     """
 
     state: State
     log_weight: Array
     is_found: Array
     jump_to: Array
+    num_tries: Array
+
+
+class Try(NamedTuple):
+    """One draw of the guide, with log(π / (c q)) there, whether it passed the envelope, and its component."""
+
+    x: Array
+    log_ratio: Array
+    is_found: Array
+    label: Array
 
 
 @functools.partial(
@@ -134,7 +147,7 @@ class Jump:
     log_envelope
         log c.
     num_tries
-        Candidates drawn at once.
+        Candidates drawn at most.
     form
         ``"exact"``, or ``"paper"`` for w ≡ 1.
     """
@@ -166,17 +179,27 @@ class Jump:
     def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
         """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them."""
 
-        def one_try(number: Array) -> tuple[Array, Array, Array, Array]:
+        def one_try(number: Array) -> Try:
             key_sample, key_uniform = random.split(random.fold_in(rng_key, number))
             x = self.sample(random.as_jax_key(key_sample))
             log_ratio = self.log_ratio(density.value(x), x)
-            is_below = jnp.log(random.uniform(key_uniform, dtype=x.dtype)) < log_ratio
-            return x, log_ratio, is_below, self.label(x)
+            is_found = jnp.log(random.uniform(key_uniform, dtype=x.dtype)) < log_ratio
+            return Try(x, log_ratio, is_found, self.label(x))
 
-        tries = jax.vmap(one_try)(jnp.arange(self.num_tries))
-        first = jnp.argmax(tries[2])
-        x, log_ratio, is_found, label = jax.tree.map(lambda values: values[first], tries)
-        return Candidate(density.state_at(x), self.log_weight(log_ratio), is_found, jnp.where(is_found, label, -1))
+        def later_tries() -> Try:
+            tries = jax.vmap(one_try)(jnp.arange(1, self.num_tries))
+            return jax.tree.map(lambda values: values[jnp.argmax(tries.is_found)], tries)
+
+        first = chosen = one_try(jnp.int32(0))
+        if self.num_tries > 1:
+            chosen = lazy_cond(~first.is_found, later_tries, first)
+        return Candidate(
+            state=density.state_at(chosen.x),
+            log_weight=self.log_weight(chosen.log_ratio),
+            is_found=chosen.is_found,
+            jump_to=jnp.where(chosen.is_found, chosen.label, -1),
+            num_tries=jnp.where(first.is_found, 1, self.num_tries).astype(jnp.int32),
+        )
 
     def check_guide(self, position: PyTree) -> None:
         """Raise unless the guide draws vectors of the position's dimension and dtype."""
@@ -230,7 +253,7 @@ def jump(logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: i
         log c, relative to the log density as given and the normalised guide. Any value is exact; what it decides
         is how many jumps succeed.
     num_tries
-        K, drawn as one batch.
+        K. Where the first candidate does not pass, the others are drawn as one batch.
     form
         ``"exact"``. ``"paper"`` omits the correction w, as the paper does: biased wherever π exceeds c q; for
         comparison only.
@@ -272,7 +295,7 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState
         is_accepted=jnp.bool_(False),
         is_divergent=jnp.bool_(False),
         num_gradients=jnp.int32(1),
-        num_densities=jnp.int32(settings.num_tries),
+        num_densities=candidate.num_tries,
         is_jump=jnp.bool_(True),
         is_candidate_found=candidate.is_found,
         jump_accepted=jnp.bool_(False),

@@ -123,7 +123,7 @@ def vhmc(
     log_envelope
         log c; any value is exact. ``estimate_log_envelope`` gives one that makes the most jumps succeed.
     num_tries
-        Candidates drawn at once for a jump.
+        K, the most candidates that a jump draws.
     form
         ``"exact"``, or ``"paper"`` for the paper's form without the envelope correction: biased, for comparison.
 
@@ -187,7 +187,7 @@ def variational(
     log_envelope
         log c.
     num_tries
-        Candidates drawn at once for a jump.
+        K, the most candidates that a jump draws.
     form
         ``"exact"`` or ``"paper"``.
     reuse_randomness
@@ -236,13 +236,13 @@ def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInf
 
     # First stage: the local move, unless the step begins with a jump.
     propose_here = Partial(settings.propose, key_local)
-    move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, is_rare=False)
+    move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, block_share=1)
     moved, local = accept(key_accept, state, move)
     is_second_stage = ~is_jump & ~local.is_accepted
 
     # A jump: the first move of some steps, the second chance of others.
     try_jump = Partial(_try_jump, settings, key_candidate)
-    attempt = lazy_cond(is_jump | is_second_stage, try_jump, _no_attempt(state), state)
+    attempt = lazy_cond(is_jump | is_second_stage, try_jump, _no_attempt(state), state, block_share=1 / 8)
     candidate = attempt.candidate
 
     # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
@@ -282,7 +282,7 @@ def _try_jump(settings: Settings, rng_key: Any, state: State) -> Attempt:
     candidate = candidate._replace(state=density.unflatten(candidate.state))
     log_weight = settings.jump.log_weight(settings.jump.log_ratio(start.logdensity, start.position))
     label = settings.jump.label(start.position)
-    return Attempt(candidate, log_weight, label, jnp.int32(1), jnp.int32(settings.jump.num_tries))
+    return Attempt(candidate, log_weight, label, jnp.int32(1), candidate.num_tries)
 
 
 def _cost_and_acceptance(propose: Callable, state: State) -> tuple[Array, Array, Array]:
@@ -305,4 +305,4 @@ def _no_move(propose: Callable, state: State) -> Proposal:
 def _no_attempt(state: State) -> Attempt:
     """A jump that was not tried: no candidate, nothing counted."""
     zero, none, no_cost = jnp.zeros_like(state.logdensity), jnp.int32(-1), jnp.int32(0)
-    return Attempt(Candidate(state, zero, jnp.bool_(False), none), zero, none, no_cost, no_cost)
+    return Attempt(Candidate(state, zero, jnp.bool_(False), none, no_cost), zero, none, no_cost, no_cost)
