@@ -29,6 +29,7 @@ from vhmc_jax.kernels import (
     variational,
     vhmc,
 )
+from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "ComposedInfo",
     "ComposedState",
     "EquipotentialInfo",
+    "Frozen",
     "GaussianMixture",
     "GuideReport",
     "Info",
@@ -44,6 +46,8 @@ __all__ = [
     "JumpState",
     "Kernel",
     "Modes",
+    "Phase",
+    "Result",
     "State",
     "StudentTMixture",
     "VHMCInfo",
@@ -61,6 +65,7 @@ __all__ = [
     "lhmc_et",
     "mixture",
     "run_chains",
+    "sample",
     "targets",
     "variational",
     "vhmc",

@@ -49,8 +49,9 @@ class DualAverage(NamedTuple):
 def adapt_step_size(
     rng_key: Array,
     factory: Callable,
-    position: PyTree,
+    position: PyTree = None,
     *,
+    initial_positions: PyTree = None,
     target_acceptance: Any = 0.8,
     initial_step_size: Any = 1.0,
     num_chains: int = 8,
@@ -68,13 +69,15 @@ def adapt_step_size(
         ``factory(step_size) -> Kernel``: any kernel with an acceptance rate in its info, for instance
         ``lambda step_size: vj.lhmc(logdensity, step_size=step_size, num_integration_steps=10)``.
     position
-        Where the chains start, all from the same place.
+        Where the chains start, all from the same place. Either this or ``initial_positions``.
+    initial_positions
+        Where they start, one to each entry of a leading axis: draws from several modes, for instance.
     target_acceptance
         δ, between 0 and 1.
     initial_step_size
         Where ε starts. It need not be near.
     num_chains
-        Chains whose acceptance is averaged.
+        Chains whose acceptance is averaged, where they start from the same place.
     num_steps
         Iterations.
 
@@ -87,30 +90,30 @@ def adapt_step_size(
     Hoffman & Gelman (2014), The No-U-Turn sampler, section 3.2.
     """
     target = as_parameter("target_acceptance", target_acceptance, positive=True, at_most=1.0)
+    if (position is None) == (initial_positions is None):
+        raise ValueError(f"give either position or initial_positions, got {'neither' if position is None else 'both'}")
+    if position is not None:
+        num_chains = as_count("num_chains", num_chains, 1)
+        initial_positions = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (num_chains, *leaf.shape)), as_position(position)
+        )
     return _adapt(
         rng_key,
         as_pytree_function(factory),
-        as_position(position),
+        as_position(initial_positions, "initial_positions"),
         target,
         as_parameter("initial_step_size", initial_step_size, positive=True),
-        as_count("num_chains", num_chains, 1),
         as_count("num_steps", num_steps, 1),
     )
 
 
-@functools.partial(jax.jit, static_argnames=("num_chains", "num_steps"))
+@functools.partial(jax.jit, static_argnames="num_steps")
 def _adapt(
-    rng_key: Array,
-    factory: Callable,
-    position: PyTree,
-    target: Array,
-    initial_step_size: Array,
-    num_chains: int,
-    num_steps: int,
+    rng_key: Array, factory: Callable, positions: PyTree, target: Array, initial_step_size: Array, num_steps: int
 ) -> AdaptedStepSize:
     centre = jnp.log(10 * initial_step_size)
-    state = factory(initial_step_size).init(position)
-    states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_chains, *leaf.shape)), state)
+    states = jax.vmap(factory(initial_step_size).init)(positions)
+    num_chains = len(states.logdensity)
     start = DualAverage(jnp.log(initial_step_size), jnp.log(initial_step_size), jnp.zeros_like(centre))
 
     def iteration(carry: tuple[Any, DualAverage], t: Array) -> tuple[tuple[Any, DualAverage], tuple[Array, Array]]:

@@ -26,7 +26,7 @@ from vhmc_jax.base import (
     describe,
     is_concrete,
 )
-from vhmc_jax.runner.progress import ProgressBar
+from vhmc_jax.runner.progress import Interrupt, ProgressBar
 
 
 class Chains(NamedTuple):
@@ -68,6 +68,7 @@ def run_chains(
     thinning: int = 1,
     keep: Callable | None = None,
     progress: bool = False,
+    stop_on_interrupt: bool = False,
 ) -> Chains:
     """Run independent chains of a kernel.
 
@@ -97,6 +98,8 @@ def run_chains(
         function object on the next call means that nothing is compiled again.
     progress
         Whether to show a bar with iterations, rate and acceptance.
+    stop_on_interrupt
+        Whether Ctrl-C ends the run and returns the draws so far, where there are any, in place of raising.
 
     Returns
     -------
@@ -125,13 +128,24 @@ def run_chains(
     chain_keys = _chain_keys(rng_key, jnp.arange(num_chains))
     schedule = Schedule(*(jnp.int32(number) for number in (first_iteration, num_burnin, thinning)))
     progress_of_run, store = _start(kernel, keep_fn, chain_keys, states, num_samples)
-    bar = ProgressBar(total, f"{num_chains} chains", progress)
-    for end in bar.chunk_ends():
-        progress_of_run, store = _advance(kernel, keep_fn, chain_keys, schedule, progress_of_run, jnp.int32(end), store)
-        if progress:
-            acceptance = getattr(progress_of_run.info_means, "acceptance_rate", None)
-            figures = {} if acceptance is None else {"acceptance": float(jnp.mean(acceptance))}
-            bar.show(int(progress_of_run.iteration), **figures)
+    bar = ProgressBar(total, f"{num_chains} chains", progress, is_chunked=progress or stop_on_interrupt)
+    done = 0
+    with Interrupt(stop_on_interrupt) as interrupt:
+        for end in bar.chunk_ends():
+            progress_of_run, store = _advance(
+                kernel, keep_fn, chain_keys, schedule, progress_of_run, jnp.int32(end), store
+            )
+            if progress or stop_on_interrupt:
+                done = int(progress_of_run.iteration)
+                acceptance = getattr(progress_of_run.info_means, "acceptance_rate", None)
+                bar.show(done, **({} if acceptance is None else {"acceptance": float(jnp.mean(acceptance))}))
+            if interrupt.is_asked:
+                break
+    if interrupt.is_asked:
+        num_complete = max(0, done - num_burnin) // thinning
+        if num_complete == 0:
+            raise KeyboardInterrupt("before the first draw")
+        store, total = jax.tree.map(lambda buffer: buffer[:, :num_complete], store), done
     return Chains(
         draws=store[0] if keep is None else None,
         infos=store[1] if keep is None else None,

@@ -1,8 +1,12 @@
 """A progress bar that is driven from the host, between compiled chunks."""
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -20,12 +24,15 @@ class ProgressBar:
     description
         What stands before the bar.
     is_shown
-        Whether to show it. Without a bar the run is one chunk.
+        Whether to show it.
+    is_chunked
+        Whether to cut the run; otherwise it is one chunk.
     """
 
-    def __init__(self, total: int, description: str, is_shown: bool):
+    def __init__(self, total: int, description: str, is_shown: bool, is_chunked: bool):
         self._total = total
         self._is_shown = is_shown
+        self._is_chunked = is_chunked
         self._bar = tqdm(total=total, desc=description, unit="it", file=sys.stderr, disable=not is_shown)
 
     def chunk_ends(self) -> Iterator[int]:
@@ -33,20 +40,50 @@ class ProgressBar:
 
         The chunk doubles until it takes long enough that looking at it costs nothing.
         """
-        done, size = 0, 1 if self._is_shown else self._total
-        while done < self._total:
-            started = time.perf_counter()
-            done = min(done + size, self._total)
-            yield done
-            elapsed = time.perf_counter() - started
-            if elapsed < CHUNK_SECONDS / 2:
-                size *= 2
-            elif elapsed > 2 * CHUNK_SECONDS:
-                size = max(1, size // 2)
-        self._bar.close()
+        done, size = 0, 1 if self._is_chunked else self._total
+        try:
+            while done < self._total:
+                started = time.perf_counter()
+                done = min(done + size, self._total)
+                yield done
+                elapsed = time.perf_counter() - started
+                if elapsed < CHUNK_SECONDS / 2:
+                    size *= 2
+                elif elapsed > 2 * CHUNK_SECONDS:
+                    size = max(1, size // 2)
+        finally:
+            self._bar.close()
 
     def show(self, done: int, **figures: float) -> None:
         """Move the bar to ``done`` iterations and show the figures beside it."""
         if self._is_shown:
             self._bar.set_postfix({name: f"{value:.3f}" for name, value in figures.items()}, refresh=False)
             self._bar.update(done - self._bar.n)
+
+
+class Interrupt:
+    """Remembers the first Ctrl-C, for a loop that looks between chunks; the second one raises as usual.
+
+    Parameters
+    ----------
+    is_caught
+        Whether to catch it at all. Only the main thread can.
+    """
+
+    def __init__(self, is_caught: bool):
+        self._is_caught = is_caught and threading.current_thread() is threading.main_thread()
+        self._previous: Any = None
+        self.is_asked = False
+
+    def __enter__(self) -> Self:
+        if self._is_caught:
+            self._previous = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_caught:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _ask(self, _: int, __: FrameType | None) -> None:
+        self.is_asked = True
+        signal.signal(signal.SIGINT, self._previous)

@@ -1,0 +1,141 @@
+"""From a log density to draws: the phases, what is frozen, what is reported, and what is refused."""
+
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vhmc_jax as vj
+from vhmc_jax.runner import progress
+
+KEY = jax.random.key(31)
+TARGET = vj.targets.far_pair(0.7)
+MEAN = jnp.array([6.5, -6.5])
+
+
+def logdensity(position):
+    """The far pair over a pytree, with a second mode of half the scale: weights 0.7 and 0.3."""
+    x = jnp.stack([position["a"], position["b"]])
+    first = jnp.log(0.7) - 0.5 * jnp.sum((x - MEAN) ** 2)
+    second = jnp.log(0.3 / 0.25) - 0.5 * jnp.sum((x + MEAN) ** 2) / 0.25
+    return jnp.logaddexp(first, second) - jnp.log(2 * jnp.pi) + 3.0
+
+
+REGION = vj.box({"a": jnp.array(-10.0), "b": jnp.array(-10.0)}, {"a": jnp.array(10.0), "b": jnp.array(10.0)})
+SETTINGS = {"num_chains": 32, "num_samples": 400, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def result():
+    return vj.sample(KEY, logdensity, REGION, **SETTINGS)
+
+
+def test_weights_moments_and_evidence(result):
+    assert result.draws["a"].shape == result.draws["b"].shape == (32, 400)
+    heavy = int(np.argmax(result.modes.weights))
+    assert abs(result.modes.weights[heavy] - 0.7) < 4 * result.modes.errors[heavy] < 0.04
+    assert abs(result.log_evidence - 3.0) < 4 * result.log_evidence_error < 0.05
+    assert abs(np.mean(result.draws["a"]) - 0.4 * 6.5) < 4 * vj.diagnostics.mcse(result.draws)["a"]
+    second = np.asarray(result.modes.labels) != heavy
+    np.testing.assert_allclose(np.std(np.asarray(result.draws["b"])[second]), 0.5, rtol=0.1)
+    assert result.warnings == ()
+
+
+def test_log_densities_are_those_of_the_draws(result):
+    np.testing.assert_allclose(result.logdensities, jax.vmap(jax.vmap(logdensity))(result.draws), rtol=1e-10)
+
+
+def test_phases_and_summary(result):
+    assert [phase.name for phase in result.phases] == ["discover", "warm up", "produce", "judge"]
+    assert all(0 <= phase.compile_seconds <= phase.seconds for phase in result.phases)
+    infos = result.infos
+    assert result.phases[2].num_gradients >= int(np.sum(infos.num_gradients))  # the burn-in counts too
+    assert result.num_gradients == sum(phase.num_gradients for phase in result.phases)
+    text = str(result)
+    for part in ("Mode report", "Log evidence", "produce", "Jumps: probability", "ess_bulk"):
+        assert part in text
+    assert repr(result) == text
+    assert "Warnings" not in text
+
+
+def test_frozen_produces_more_and_nothing_of_it_changes(result):
+    again = vj.sample(jax.random.key(5), logdensity, frozen=result.frozen, **SETTINGS)
+    assert [phase.name for phase in again.phases] == ["produce", "judge"]
+    assert again.frozen is result.frozen
+    assert not np.array_equal(again.draws["a"], result.draws["a"])
+    assert again.phases[0].compile_seconds < 0.05, "the same program, compiled once"
+    kernel = result.frozen.kernel(logdensity)
+    longer = vj.run_chains(KEY, kernel, initial_states=result.final_states, first_iteration=result.next_iteration)
+    assert longer.draws["a"].shape == (32, 1000)
+
+
+def test_frozen_is_what_the_fit_said(result):
+    frozen = result.frozen
+    assert frozen.log_envelope == frozen.guide_report.log_envelope
+    assert 0.6 < frozen.acceptance_rate < 0.95
+    assert 0.3 < frozen.jump_probability < 0.8
+    precisions = np.einsum("k,kij->ij", frozen.guide_report.mode_weights, np.linalg.inv(frozen.modes.covariances))
+    np.testing.assert_allclose(frozen.inverse_mass_matrix @ precisions, np.eye(2), atol=1e-8)
+
+
+def test_interrupt_returns_what_was_drawn(result, monkeypatch):
+    shown = progress.ProgressBar.show
+
+    def interrupt(self, done, **figures):
+        shown(self, done, **figures)
+        if done >= 100:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(progress.ProgressBar, "show", interrupt)
+    handler = signal.getsignal(signal.SIGINT)
+    cut = vj.sample(KEY, logdensity, frozen=result.frozen, **SETTINGS)
+    assert signal.getsignal(signal.SIGINT) is handler
+    num_draws = cut.draws["a"].shape[1]
+    assert 50 <= num_draws < 400
+    whole = vj.sample(KEY, logdensity, frozen=result.frozen, num_chains=32, num_samples=num_draws, progress=False)
+    np.testing.assert_array_equal(cut.draws["a"], whole.draws["a"])
+
+
+def test_arviz(result):
+    pytest.importorskip("arviz")
+    data = result.to_arviz()
+    assert data.posterior["a"].shape == (32, 400)
+    assert "lp" in data.sample_stats
+    assert "diverging" in data.sample_stats
+
+
+def test_starts_in_one_mode_are_warned_of():
+    starts = TARGET.means[0] + 0.5 * jax.random.normal(KEY, (20, 2))
+    found = vj.sample(KEY, TARGET.logdensity, starts, num_chains=8, num_samples=50, progress=False)
+    assert len(found.modes.weights) == 1
+    assert any("initial_positions that cover the region" in warning for warning in found.warnings)
+    assert "Warnings" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_chains": 0}, "num_chains must be at least 1, got 0"),
+        ({"num_samples": -1}, "num_samples must be at least 1, got -1"),
+        ({"thinning": 0}, "thinning must be at least 1, got 0"),
+        ({"num_tries": 0}, "num_tries must be at least 1, got 0"),
+        ({"jump_probability": 1.5}, "jump_probability must be"),
+        ({"initial_positions": None}, "give initial_positions to search for modes, or frozen"),
+    ],
+)
+def test_bad_input_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        vj.sample(**({"rng_key": KEY, "logdensity_fn": logdensity, "initial_positions": REGION} | options))
+
+
+def test_a_log_density_of_the_wrong_shape_or_that_raises_is_named():
+    with pytest.raises(ValueError, match="logdensity_fn must return one real number"):
+        vj.sample(KEY, lambda position: jnp.stack([position["a"]] * 2), REGION)
+
+    def broken(position):
+        raise RuntimeError("inside the user's density")
+
+    with pytest.raises(RuntimeError, match="inside the user's density"):
+        vj.sample(KEY, broken, REGION)

@@ -1,0 +1,224 @@
+"""What the warm-up decides, and production leaves alone."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import Partial
+
+from vhmc_jax import random
+from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
+from vhmc_jax.guide import GuideReport, Modes, fit_guide
+from vhmc_jax.kernels.lhmc import lhmc
+from vhmc_jax.kernels.vhmc import vhmc
+from vhmc_jax.runner.adaptation import adapt_step_size
+
+NUM_STEPS = (1, 3)
+"""Leapfrog steps of the local move: between jumps it has to spread within a mode, not to cross it."""
+MAX_DENSE = 64
+"""Up to this dimension the mass is a matrix, beyond it a diagonal: a product with a matrix would cost more than most
+gradients."""
+START_BLOCK, MAX_START_ROUNDS = 512, 16
+"""Draws of the guide at once that may become starts, and how often at most."""
+NUM_ADAPTATION_STEPS = 100
+
+
+class Frozen(NamedTuple):
+    """Everything that production needs; nothing of it changes while draws are made.
+
+    Attributes
+    ----------
+    modes
+        What the search for modes found.
+    guide
+        The mixture that carries chains between modes.
+    guide_report
+        How good it is.
+    log_envelope
+        log c of the jumps.
+    num_tries
+        The most candidates of a jump.
+    jump_probability
+        β, such that about as many evaluations go into jumps as into local moves.
+    step_size
+        ε of the local move.
+    num_integration_steps
+        Its leapfrog steps, (low, high).
+    friction
+        γ of its thermostats.
+    inverse_mass_matrix
+        M⁻¹: the inverse of the mean precision of the modes.
+    acceptance_rate
+        Acceptance of the local move at the end of the warm-up.
+    num_gradients
+        Gradients that search and warm-up took.
+    num_densities
+        Density values that they took.
+    """
+
+    modes: Modes
+    guide: Any
+    guide_report: GuideReport
+    log_envelope: float
+    num_tries: int
+    jump_probability: float
+    step_size: float
+    num_integration_steps: tuple[int, int]
+    friction: float
+    inverse_mass_matrix: Any
+    acceptance_rate: float
+    num_gradients: int
+    num_densities: int
+
+    def kernel(self, logdensity_fn: Callable) -> Kernel:
+        """The frozen VHMC kernel on a log density: the one it was made for, or another with the same modes."""
+        return vhmc(
+            logdensity_fn,
+            self.guide,
+            step_size=self.step_size,
+            num_integration_steps=self.num_integration_steps,
+            friction=self.friction,
+            inverse_mass_matrix=self.inverse_mass_matrix,
+            jump_probability=self.jump_probability,
+            log_envelope=self.log_envelope,
+            num_tries=self.num_tries,
+        )
+
+    def starts(self, rng_key: Array, logdensity_fn: Callable, num_chains: int) -> PyTree:
+        """Positions for chains: draws of the guide that pass the envelope, and modes where too few of them do."""
+        position = jax.tree.map(lambda leaf: leaf[0], self.modes.positions)
+        _, unravel = ravel_pytree(position)
+        density = Partial(_flat_logdensity, as_pytree_function(logdensity_fn), position)
+        found: list[np.ndarray] = []
+        for number in range(MAX_START_ROUNDS):
+            x, log_ratios, uniforms = map(
+                np.asarray, _candidates(jax.random.fold_in(rng_key, number), density, self.guide, START_BLOCK)
+            )
+            found.extend(x[np.log(uniforms) < log_ratios - self.log_envelope])
+            if len(found) >= num_chains:
+                break
+        else:
+            modes = np.asarray(jax.vmap(lambda position: ravel_pytree(position)[0])(self.modes.positions))
+            weights = self.guide_report.mode_weights
+            numbers = jax.random.choice(rng_key, len(modes), (num_chains - len(found),), p=weights / weights.sum())
+            found.extend(modes[np.asarray(numbers)])
+        return jax.vmap(unravel)(jnp.asarray(np.stack(found[:num_chains])))
+
+
+def warm_up(
+    rng_key: Array,
+    logdensity_fn: Callable,
+    modes: Modes,
+    *,
+    target_acceptance: Any,
+    num_tries: int,
+    jump_probability: float | None,
+    friction: float,
+    **fit_options: Any,
+) -> Frozen:
+    """Fit the guide and choose every number of the production kernel.
+
+    Parameters
+    ----------
+    rng_key
+        Key of the fit and of the adaptation.
+    logdensity_fn
+        Log density of a pytree position.
+    modes
+        From ``find_modes``.
+    target_acceptance
+        Acceptance of the local moves.
+    num_tries
+        Candidates of a jump.
+    jump_probability
+        β, or None to choose it.
+    friction
+        γ.
+    fit_options
+        Further options of ``fit_guide``.
+
+    Returns
+    -------
+    The frozen parameters.
+    """
+    key_fit, key_starts, key_adapt = (random.as_jax_key(key) for key in random.split(rng_key, 3))
+    guide, report = fit_guide(
+        key_fit, logdensity_fn, modes, num_tries=num_tries, target_acceptance=target_acceptance, **fit_options
+    )
+    frozen = Frozen(
+        modes=modes,
+        guide=guide,
+        guide_report=report,
+        log_envelope=report.log_envelope,
+        num_tries=num_tries,
+        jump_probability=_jump_probability(report, num_tries) if jump_probability is None else jump_probability,
+        step_size=1.0,
+        num_integration_steps=NUM_STEPS,
+        friction=friction,
+        inverse_mass_matrix=_inverse_mass(modes.covariances, report.mode_weights),
+        acceptance_rate=0.0,
+        num_gradients=modes.num_gradients + report.num_gradients,
+        num_densities=modes.num_densities + report.num_densities,
+    )
+    local = Partial(_local, as_pytree_function(logdensity_fn), friction, frozen.inverse_mass_matrix)
+    starts = frozen.starts(key_starts, logdensity_fn, num_chains=16)
+    adapted = adapt_step_size(
+        key_adapt,
+        local,
+        initial_positions=starts,
+        target_acceptance=target_acceptance,
+        num_steps=NUM_ADAPTATION_STEPS,
+    )
+    return frozen._replace(
+        step_size=float(adapted.step_size),
+        acceptance_rate=float(adapted.acceptance_rate),
+        num_gradients=frozen.num_gradients + int(adapted.num_gradients),
+    )
+
+
+def _local(logdensity_fn: Callable, friction: Any, inverse_mass_matrix: Array, step_size: Array) -> Kernel:
+    return lhmc(
+        logdensity_fn,
+        step_size=step_size,
+        num_integration_steps=NUM_STEPS,
+        friction=friction,
+        inverse_mass_matrix=inverse_mass_matrix,
+    )
+
+
+def _inverse_mass(covariances: Array, weights: np.ndarray) -> np.ndarray:
+    """Inverse of the mean precision Σ wᵢ Σᵢ⁻¹: one mass that is valid in every mode, and right where all are alike."""
+    matrices = np.asarray(covariances, np.float64)
+    if matrices.shape[-1] > MAX_DENSE:
+        return 1 / np.einsum("k,ki->i", weights, 1 / np.diagonal(matrices, axis1=1, axis2=2))
+    inverse_mass = np.linalg.inv(np.einsum("k,kij->ij", weights, np.linalg.inv(matrices)))
+    return 0.5 * (inverse_mass + inverse_mass.T)
+
+
+def _jump_probability(report: GuideReport, num_tries: int) -> float:
+    """β with βJ = (1 − β)T: J evaluations of a jump, T of a trajectory, spend as much on jumps as on local moves."""
+    trajectory = np.mean(NUM_STEPS) + 2
+    jump = 1 + report.expected_acceptance + (1 - report.expected_acceptance) * num_tries
+    return float(trajectory / (trajectory + jump))
+
+
+def _flat_logdensity(logdensity_fn: Callable, position: PyTree, x: Array) -> Array:
+    return logdensity_fn(ravel_pytree(position)[1](x))
+
+
+@functools.partial(jax.jit, static_argnames="num")
+def _candidates(rng_key: Array, density: Callable, guide: Any, num: int) -> tuple[Array, Array, Array]:
+    """Draws of the guide, log(π/q) there (−inf where π is not finite), and uniform numbers to accept them by."""
+    key_draws, key_uniforms = jax.random.split(rng_key)
+
+    def candidate(rng_key: Array) -> tuple[Array, Array]:
+        x = guide.sample(rng_key)
+        logdensity = density(x)
+        return x, jnp.where(jnp.isfinite(logdensity), logdensity - guide.log_prob(x), -jnp.inf)
+
+    x, log_ratios = jax.vmap(candidate)(jax.random.split(key_draws, num))
+    return x, log_ratios, jax.random.uniform(key_uniforms, (num,))

@@ -1,0 +1,131 @@
+"""What ``sample`` returns."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhmc_jax.base import PyTree
+from vhmc_jax.diagnostics import to_arviz
+from vhmc_jax.diagnostics.evidence import Evidence
+from vhmc_jax.diagnostics.mode_report import ModeReport
+from vhmc_jax.diagnostics.summary import summary
+from vhmc_jax.pipeline.frozen import Frozen
+
+
+class Phase(NamedTuple):
+    """Cost of one phase.
+
+    Attributes
+    ----------
+    name
+        What it did.
+    seconds
+        Time, compiling included.
+    compile_seconds
+        The part of it that JAX spent on tracing and compiling.
+    num_gradients
+        Gradients taken.
+    num_densities
+        Density values taken.
+    """
+
+    name: str
+    seconds: float
+    compile_seconds: float
+    num_gradients: int
+    num_densities: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """Draws, and what is needed to trust them; ``print(result)`` shows the summary.
+
+    Attributes
+    ----------
+    draws
+        Positions, (chain, draw, ...).
+    infos
+        What happened at each step, (chain, draw).
+    logdensities
+        Log density at the draws, (chain, draw).
+    modes
+        Mode report: weights with errors, transitions, chains that never left their mode.
+    evidence
+        Log evidence with its error and its check.
+    frozen
+        The parameters of production; give them to ``sample`` again for more draws without fitting.
+    phases
+        Time and evaluations of each phase.
+    warnings
+        Sentences: what may be wrong, and what to do about it.
+    final_states, next_iteration
+        To continue with ``run_chains``.
+    """
+
+    draws: PyTree
+    infos: Any
+    logdensities: Any
+    modes: ModeReport
+    evidence: Evidence
+    frozen: Frozen
+    phases: tuple[Phase, ...]
+    warnings: tuple[str, ...]
+    final_states: Any
+    next_iteration: int
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the normalising constant, by bridge sampling."""
+        return self.evidence.log_evidence
+
+    @property
+    def log_evidence_error(self) -> float:
+        """Its standard error."""
+        return self.evidence.error
+
+    @property
+    def num_gradients(self) -> int:
+        """Gradients of all phases."""
+        return sum(phase.num_gradients for phase in self.phases)
+
+    def summary(self) -> str:
+        """Modes, moments, evidence, cost and warnings as text."""
+        parts = [
+            str(self.modes),
+            str(summary(self.draws)),
+            f"Log evidence {self.log_evidence:.4f} ± {self.log_evidence_error:.4f}",
+            _cost_table(self.phases),
+            _acceptance(self.infos, self.frozen),
+        ]
+        if self.warnings:
+            parts.append("Warnings\n" + "\n".join(f"- {warning}" for warning in self.warnings))
+        return "\n\n".join(parts)
+
+    __str__ = __repr__ = summary
+
+    def to_arviz(self, **options: Any) -> Any:
+        """Draws, infos and log densities as ArviZ's own data structure; ``coords`` and ``dims`` as ArviZ takes them."""
+        return to_arviz(self.draws, self.infos, self.logdensities, **options)
+
+
+def _cost_table(phases: tuple[Phase, ...]) -> str:
+    lines = [f"{'phase':<12}{'seconds':>9}{'compiling':>11}{'gradients':>12}{'densities':>12}"]
+    total = Phase("total", *(sum(values) for values in zip(*(phase[1:] for phase in phases), strict=True)))
+    lines += [
+        f"{phase.name:<12}{phase.seconds:9.2f}{phase.compile_seconds:11.2f}"
+        f"{phase.num_gradients:12,}{phase.num_densities:12,}"
+        for phase in (*phases, total)
+    ]
+    return "\n".join(lines)
+
+
+def _acceptance(infos: Any, frozen: Frozen) -> str:
+    is_jump = np.asarray(infos.is_jump)
+    local = np.asarray(infos.acceptance_rate)[~is_jump]
+    return (
+        f"Local moves: step size {frozen.step_size:.3g}, acceptance {np.mean(local) if local.size else np.nan:.2f}. "
+        f"Jumps: probability {frozen.jump_probability:.2f}, "
+        f"accepted {np.sum(infos.jump_accepted) / max(1, np.sum(is_jump)):.2f}, "
+        f"expected {frozen.guide_report.expected_acceptance:.2f}."
+    )

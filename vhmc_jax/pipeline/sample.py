@@ -1,0 +1,234 @@
+"""From a log density to draws in one call."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from tqdm import tqdm
+
+from vhmc_jax import random
+from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_pytree_function
+from vhmc_jax.diagnostics.evidence import log_evidence
+from vhmc_jax.diagnostics.mode_report import mode_report
+from vhmc_jax.guide import Modes, find_modes
+from vhmc_jax.pipeline.clock import Clock
+from vhmc_jax.pipeline.frozen import Frozen, warm_up
+from vhmc_jax.pipeline.result import Phase, Result
+from vhmc_jax.runner.chains import Chains, run_chains
+
+NUM_BURNIN = 50
+MANY_UNDISCOVERED = 0.02
+MANY_DIVERGENCES = 0.001
+WIDE_STARTS = 3
+
+
+def sample(
+    rng_key: Array,
+    logdensity_fn: Callable,
+    initial_positions: PyTree | Callable = None,
+    *,
+    num_chains: int = 64,
+    num_samples: int = 1000,
+    num_starts: int | None = None,
+    target_acceptance: Any = 0.8,
+    num_tries: int = 4,
+    jump_probability: float | None = None,
+    friction: float = 0.5,
+    num_burnin: int = NUM_BURNIN,
+    thinning: int = 1,
+    frozen: Frozen | None = None,
+    progress: bool = True,
+    **fit_options: Any,
+) -> Result:
+    """Draw from a density with several modes.
+
+    Three phases: discover the modes; warm up, that is fit the guide and choose step size, mass, envelope and jump
+    probability; freeze all of it and produce with VHMC. Nothing adapts while draws are made.
+
+    Parameters
+    ----------
+    rng_key
+        Key of everything.
+    logdensity_fn
+        Log density of a position (a pytree of floating arrays), up to a constant.
+    initial_positions
+        Where the search for modes starts: positions with a leading axis, or a function rng_key → position that covers
+        the region, such as ``vj.box(low, high)`` or a sampler of the prior. Not needed with ``frozen``.
+    num_chains
+        Chains, all in one compiled program; they start from the guide.
+    num_samples
+        Stored draws of each chain.
+    num_starts
+        Starts of the search, where they are drawn; by default as many as it takes.
+    target_acceptance
+        Acceptance of the local moves, to which the step size is found.
+    num_tries
+        The most candidates of a jump.
+    jump_probability
+        β; by default about as many evaluations go into jumps as into local moves.
+    friction
+        γ of the Langevin thermostats.
+    num_burnin
+        Iterations before the first stored one.
+    thinning
+        One iteration in ``thinning`` is stored.
+    frozen
+        ``result.frozen`` of an earlier call: produce with it, without searching and fitting again.
+    progress
+        Whether to show what is going on. Ctrl-C during production returns the draws so far in any case.
+    fit_options
+        Further options of ``fit_guide``: ``num_draws``, ``max_components``, ``df`` and so on.
+
+    Returns
+    -------
+    The draws with a mode report, the evidence, what was frozen, the cost of each phase, and warnings.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> target = vj.targets.far_pair(0.7)
+    >>> region = vj.box(jax.numpy.full(2, -10.0), jax.numpy.full(2, 10.0))
+    >>> result = vj.sample(jax.random.key(0), target.logdensity, region, progress=False)
+    >>> result.draws.shape
+    (64, 1000, 2)
+    """
+    logdensity_fn = as_pytree_function(logdensity_fn)
+    num_chains, num_samples = as_count("num_chains", num_chains, 1), as_count("num_samples", num_samples, 1)
+    num_burnin, thinning = as_count("num_burnin", num_burnin, 0), as_count("thinning", thinning, 1)
+    num_tries = as_count("num_tries", num_tries, 1)
+    if jump_probability is not None:
+        as_parameter("jump_probability", jump_probability, nonnegative=True, at_most=1.0)
+    if (initial_positions is None) == (frozen is None):
+        given = "neither" if frozen is None else "both"
+        raise ValueError(f"give initial_positions to search for modes, or frozen to produce with it, got {given}")
+    key_modes, key_warmup, key_starts, key_chains, key_evidence = (
+        random.as_jax_key(key) for key in random.split(rng_key, 5)
+    )
+
+    phases: list[Phase] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if frozen is None:
+            with Clock() as clock:
+                modes = find_modes(
+                    key_modes, logdensity_fn, initial_positions, num_starts=num_starts, progress=progress
+                )
+                _warn_of_narrow_starts(initial_positions, modes)
+            phases.append(_phase("discover", clock, modes.num_gradients, modes.num_densities))
+            with Clock() as clock, tqdm(total=1, desc="warm-up", bar_format="{desc}: {elapsed}", disable=not progress):
+                frozen = warm_up(
+                    key_warmup,
+                    logdensity_fn,
+                    modes,
+                    target_acceptance=target_acceptance,
+                    num_tries=num_tries,
+                    jump_probability=jump_probability,
+                    friction=friction,
+                    **fit_options,
+                )
+            gradients, densities = frozen.num_gradients, frozen.num_densities
+            phases.append(_phase("warm up", clock, gradients - modes.num_gradients, densities - modes.num_densities))
+
+    with Clock() as clock:
+        chains = run_chains(
+            key_chains,
+            frozen.kernel(logdensity_fn),
+            frozen.starts(key_starts, logdensity_fn, num_chains),
+            num_samples,
+            num_burnin=num_burnin,
+            thinning=thinning,
+            keep=_keep,
+            progress=progress,
+            stop_on_interrupt=True,
+        )
+        jax.block_until_ready(chains)
+    draws, infos, logdensities = chains.kept
+    phases.append(_phase("produce", clock, *_evaluations(chains)))
+
+    with Clock() as clock:
+        report = mode_report(
+            draws,
+            frozen.guide,
+            mode_of=frozen.guide_report.component_modes.tolist(),
+            infos=infos,
+            undiscovered_share=frozen.modes.undiscovered_share,
+        )
+        evidence = log_evidence(key_evidence, logdensity_fn, frozen.guide, draws, logdensities=logdensities)
+    phases.append(_phase("judge", clock, 0, 0))
+    return Result(
+        draws=draws,
+        infos=infos,
+        logdensities=logdensities,
+        modes=report,
+        evidence=evidence,
+        frozen=frozen,
+        phases=tuple(phases),
+        warnings=(*(str(warning.message) for warning in caught), *_warnings(frozen, infos, report, evidence.notes)),
+        final_states=chains.final_states,
+        next_iteration=chains.next_iteration,
+    )
+
+
+def _warn_of_narrow_starts(initial_positions: PyTree | Callable, modes: Modes) -> None:
+    """One mode says little where the starts cover little more than that mode."""
+    if callable(initial_positions) or len(modes.logdensities) > 1:
+        return
+    starts = jax.vmap(lambda position: ravel_pytree(position)[0])(initial_positions)
+    scales = np.sqrt(np.diagonal(modes.covariances[0]))
+    if np.all(np.std(starts, axis=0) < WIDE_STARTS * scales):
+        warnings.warn(
+            f"All starts lie within {WIDE_STARTS} standard deviations of the one mode that they led to: others "
+            "may be out of their reach. Give initial_positions that cover the region, vj.box(low, high) for instance.",
+            stacklevel=3,
+        )
+
+
+def _keep(state: Any, info: Any) -> tuple[PyTree, Any, Array]:
+    return state.position, info, state.logdensity
+
+
+def _phase(name: str, clock: Clock, num_gradients: int, num_densities: int) -> Phase:
+    return Phase(name, clock.seconds, clock.compile_seconds, num_gradients, num_densities)
+
+
+def _evaluations(chains: Chains) -> tuple[int, int]:
+    """Gradients and densities of all iterations, stored or not."""
+    means = chains.info_means
+    return tuple(
+        round(float(np.sum(np.asarray(mean, np.float64))) * chains.next_iteration)
+        for mean in (means.num_gradients, means.num_densities)
+    )  # type: ignore[return-value]
+
+
+def _warnings(frozen: Frozen, infos: Any, report: Any, evidence_notes: tuple[str, ...]) -> list[str]:
+    """What may be wrong with a run, and what to do about it."""
+    found = list(evidence_notes)
+    num_modes = len(report.weights)
+    is_jump, accepted = np.asarray(infos.is_jump), np.asarray(infos.jump_accepted)
+    if is_jump.any() and not accepted.any():
+        found.append(
+            "No jump was accepted: the guide does not fit. Raise num_draws or max_components, or use Student-t "
+            "components (df=5)."
+        )
+    if num_modes > 1 and report.stuck_chains:
+        found.append(
+            f"{len(report.stuck_chains)} of {len(report.labels)} chains never left their mode: raise num_samples or "
+            "jump_probability."
+        )
+    if report.unseen_modes:
+        found.append(f"Modes {list(report.unseen_modes)} were never visited: raise num_samples.")
+    if frozen.modes.undiscovered_share > MANY_UNDISCOVERED:
+        found.append(
+            f"About {frozen.modes.undiscovered_share:.1%} of starting points lead to modes not yet found: "
+            "raise num_starts."
+        )
+    num_divergent = int(np.sum(infos.is_divergent))
+    if num_divergent > MANY_DIVERGENCES * is_jump.size:
+        found.append(
+            f"{num_divergent} of {is_jump.size} steps diverged: raise target_acceptance, or change variables where "
+            "the density has an edge."
+        )
+    return found
