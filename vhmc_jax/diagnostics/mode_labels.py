@@ -68,9 +68,9 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray) -> ModeLabels
     x = flatten_draws(draws)
     membership = (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(x.dtype)
     shares = map_draws(as_pytree_function(guide.responsibilities), x, len(mode_of))
-    shares = jnp.asarray(shares, x.dtype) @ membership
-    total = jnp.sum(shares, axis=-1, keepdims=True)
-    shares = shares / jnp.where(total > 0, total, 1)
+    shares = np.asarray(shares, x.dtype) @ membership  # in NumPy: what JAX does once, it compiles
+    total = shares.sum(axis=-1, keepdims=True)
+    shares = shares / np.where(total > 0, total, 1)
     if hasattr(guide, "means") and hasattr(guide, "scale_trils"):
         proper = mode_of >= 0
         far_share = _far_share(x, guide.means[proper], guide.scale_trils[proper])
@@ -122,12 +122,14 @@ def labels_as_given(labels: Any, num_modes: int | None) -> ModeLabels:
     return ModeLabels(shares, labels.astype(np.int32), np.nan)
 
 
-def _labelled(shares: Array, far_share: float) -> ModeLabels:
+def _labelled(shares: Any, far_share: float) -> ModeLabels:
     """Most probable mode of each draw; a draw without finite shares belongs to none."""
-    valid = jnp.isfinite(jnp.sum(shares, axis=-1)) & (jnp.sum(shares, axis=-1) > 0)
-    shares = jnp.where(valid[..., None], shares, 0)
-    labels = jnp.where(valid, jnp.argmax(shares, axis=-1), -1)
-    return ModeLabels(shares, np.asarray(labels, np.int32), far_share)
+    shares = np.asarray(shares)
+    total = shares.sum(axis=-1)
+    valid = np.isfinite(total) & (total > 0)
+    shares = np.where(valid[..., None], shares, 0).astype(shares.dtype)
+    labels = np.where(valid, np.argmax(shares, axis=-1), -1)
+    return ModeLabels(jnp.asarray(shares), labels.astype(np.int32), far_share)
 
 
 @jax.jit
@@ -147,4 +149,4 @@ def _far_share(x: Array, means: Any, scale_trils: Any) -> float:
     d = x.shape[-1]
     radius = d * (1 - 2 / (9 * d) + FAR * (2 / (9 * d)) ** 0.5) ** 3
     distances = map_draws(jax.tree_util.Partial(_squared_distances, means, scale_trils), x, len(means))
-    return float(np.mean(np.asarray(jnp.min(distances, axis=-1) > radius)))
+    return float(np.mean(np.min(np.asarray(distances), axis=-1) > radius))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from vhmc_jax.diagnostics.draws import check_draws
@@ -239,7 +238,8 @@ def _entropic_coverage(weights: np.ndarray) -> float:
 def _guide_weights(guide: Any, mode_of: np.ndarray | None, k: int) -> np.ndarray | None:
     if mode_of is None or not hasattr(guide, "log_weights"):
         return None
-    weights = np.asarray(jax.nn.softmax(guide.log_weights), np.float64)
+    log_weights = np.asarray(guide.log_weights, np.float64)
+    weights = np.exp(log_weights - np.logaddexp.reduce(log_weights))
     return np.bincount(mode_of[mode_of >= 0], weights[mode_of >= 0], minlength=k)
 
 

@@ -296,19 +296,18 @@ def _weigh(
 def _with_weights(components: Any, weights: np.ndarray, defensive_weight: float) -> Any:
     """The mixture with these weights, and a wide component with twice its covariance."""
     dtype = components.means.dtype
-    means, scales = components.means, components.scale_trils
+    means, scales = (np.asarray(array, np.float64) for array in (components.means, components.scale_trils))
     if defensive_weight > 0:
-        shares = jnp.asarray(weights, dtype)
-        centre = shares @ means
+        centre = weights @ means
         offsets = means - centre
-        covariance = jnp.einsum("k,kij,klj->il", shares, scales, scales) + (shares[:, None] * offsets).T @ offsets
-        wide = jnp.linalg.cholesky(2 * covariance)
-        means, scales = jnp.concatenate([means, centre[None]]), jnp.concatenate([scales, wide[None]])
+        covariance = np.einsum("k,kij,klj->il", weights, scales, scales) + (weights[:, None] * offsets).T @ offsets
+        wide = np.linalg.cholesky(2 * covariance)
+        means, scales = np.concatenate([means, centre[None]]), np.concatenate([scales, wide[None]])
         weights = np.append((1 - defensive_weight) * weights, defensive_weight)
-    log_weights = jnp.asarray(np.log(weights), dtype)
+    log_weights, all_means, all_scales = (jnp.asarray(array, dtype) for array in (np.log(weights), means, scales))
     if isinstance(components, StudentTMixture):
-        return StudentTMixture(log_weights, means, scales, components.df[0])
-    return GaussianMixture(log_weights, means, scales)
+        return StudentTMixture(log_weights, all_means, all_scales, components.df[0])
+    return GaussianMixture(log_weights, all_means, all_scales)
 
 
 def _assess(

@@ -46,7 +46,7 @@ class _Mixture(ABC):
         if is_concrete(log_weights, means, scale_trils):
             _require_finite(log_weights=log_weights, means=means, scale_trils=scale_trils)
             _require_cholesky_factors(scale_trils)
-        identities = jnp.broadcast_to(jnp.eye(d, dtype=means.dtype), (k, d, d))
+        identities = jnp.asarray(np.broadcast_to(np.eye(d, dtype=means.dtype), (k, d, d)))
         whitenings = solve_triangular(scale_trils, identities, lower=True)
         self._set(log_weights=log_weights, means=means, scale_trils=scale_trils, whitenings=whitenings)
 
@@ -191,12 +191,13 @@ class StudentTMixture(_Mixture):
 
 def _require_finite(**arrays: Array) -> None:
     for name, array in arrays.items():
-        if not bool(jnp.all(jnp.isfinite(array))):
+        if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} must be finite, got {np.asarray(array)}")
 
 
 def _require_cholesky_factors(scale_trils: Array) -> None:
-    if bool(jnp.any(jnp.triu(scale_trils, 1) != 0)):
+    factors = np.asarray(scale_trils)  # in NumPy: what JAX does once, it compiles
+    if np.any(np.triu(factors, 1) != 0):
         raise ValueError("scale_trils must be lower triangular, got values above the diagonal")
-    if not bool(jnp.all(jnp.diagonal(scale_trils, axis1=1, axis2=2) > 0)):
+    if not np.all(np.diagonal(factors, axis1=1, axis2=2) > 0):
         raise ValueError("scale_trils must have positive diagonals, as Cholesky factors do")

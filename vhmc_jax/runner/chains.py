@@ -173,6 +173,12 @@ class Run(NamedTuple):
     info_means: Any
 
 
+@functools.partial(jax.jit, inline=True)
+def _step(kernel: Kernel, keys: Array, states: Any) -> tuple[Any, Any]:
+    """One step of every chain. Compiled into its callers, but traced once for all of them."""
+    return strongly_typed(jax.vmap(kernel.step)(keys, states))
+
+
 @functools.partial(jax.jit, donate_argnames="store")
 def _advance(
     kernel: Kernel, keep: Callable, chain_keys: Array, schedule: Schedule, run: Run, until: Array, store: PyTree
@@ -181,7 +187,7 @@ def _advance(
 
     def one_iteration(run: Run) -> Run:
         keys = jax.vmap(_fold_in, (0, None))(chain_keys, schedule.first_iteration + run.iteration)
-        states, infos = strongly_typed(jax.vmap(kernel.step)(keys, run.states))
+        states, infos = _step(kernel, keys, run.states)
         iteration = run.iteration + 1
         info_means = jax.tree.map(
             lambda mean, value: mean + (value.astype(mean.dtype) - mean) / iteration.astype(mean.dtype),
@@ -205,11 +211,11 @@ def _advance(
 @functools.partial(jax.jit, static_argnames="num_samples")
 def _start(kernel: Kernel, keep: Callable, chain_keys: Array, states: Any, num_samples: int) -> tuple[Run, PyTree]:
     """The carry before the first iteration, and the empty store."""
-    _, infos = jax.eval_shape(jax.vmap(kernel.step), chain_keys, states)
+    states = strongly_typed(states)
+    _, infos = jax.eval_shape(_step, kernel, chain_keys, states)
     kept = jax.eval_shape(jax.vmap(keep), states, infos)
     store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
     means = jax.tree.map(lambda a: jnp.zeros(a.shape, float), common_fields(infos))
-    states = strongly_typed(states)
     return Run(jnp.int32(0), states, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), infos), means), store
 
 
