@@ -5,11 +5,12 @@ WORKERS ?= 2
 BIN := .venv/bin
 NOTEBOOKS := $(wildcard notebooks/*.py)
 
-.PHONY: help demo test lint bench notebooks
+.PHONY: help demo test test-fast lint bench notebooks
 
 help:
 	@echo "make demo       run the demo: a table, and a picture in out/"
 	@echo "make test       run all tests"
+	@echo "make test-fast  run all but the statistical tests"
 	@echo "make lint       check style, format and types"
 	@echo "make bench      run the benchmarks"
 	@echo "make notebooks  execute the notebooks"
@@ -20,6 +21,9 @@ demo: .venv/stamp
 test: .venv/stamp
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
+test-fast: .venv/stamp
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not statistical"
+
 lint: .venv/stamp
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
@@ -28,6 +32,9 @@ lint: .venv/stamp
 bench: .venv/stamp
 	@$(BIN)/python benchmarks/overhead.py
 	@$(BIN)/python benchmarks/memory.py
+	@$(BIN)/python benchmarks/lazy.py
+	@$(BIN)/python benchmarks/guide.py
+	@$(BIN)/python benchmarks/sample.py
 	@$(BIN)/python benchmarks/diagnostics.py
 
 notebooks: .venv/stamp

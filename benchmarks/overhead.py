@@ -55,6 +55,8 @@ def kernels(dim):
         "BlackJAX hmc": (blackjax.hmc(logdensity, inverse_mass_matrix=jnp.ones(dim), **settings), NUM_STEPS),
         "hmc": (vj.hmc(logdensity, **settings), NUM_STEPS),
         "lhmc": (vj.lhmc(logdensity, **settings), NUM_STEPS + 2),
+        "magnetic_hmc": (vj.magnetic_hmc(logdensity, field=1.0, **settings), NUM_STEPS),
+        "monomial_gamma_hmc": (vj.monomial_gamma_hmc(logdensity, **settings), NUM_STEPS),
         "hmc (40, 60)": (vj.hmc(logdensity, step_size=0.05, num_integration_steps=(40, 60)), NUM_STEPS),
     }
 

@@ -104,6 +104,36 @@ ROWS = {
         max_traces=9,
         has_guide=True,
     ),
+    "magnetic_hmc": Row(
+        lambda f, scale: vj.magnetic_hmc(
+            f,
+            step_size=0.4 * scale,
+            num_integration_steps=3,
+            field=scale * np.array([[0.0, 1.0, -0.5], [-1.0, 0.0, 0.3], [0.5, -0.3, 0.0]]),
+            inverse_mass_matrix=scale * np.eye(DIM),
+        ),
+        max_traces=3,
+    ),
+    "magnetic_hmc, plane": Row(
+        lambda f, scale: vj.magnetic_hmc(
+            f,
+            step_size=0.4 * scale,
+            num_integration_steps=(2, 4),
+            field=scale,
+            inverse_mass_matrix=np.full(DIM, scale),
+        ),
+        max_traces=3,
+    ),
+    "monomial_gamma_hmc": Row(
+        lambda f, scale: vj.monomial_gamma_hmc(
+            f,
+            step_size=0.6 * scale,
+            num_integration_steps=3,
+            exponent=scale,
+            inverse_mass_matrix=np.full(DIM, scale),
+        ),
+        max_traces=3,
+    ),
     "hmc, random length": Row(
         lambda f, scale: vj.hmc(
             f, step_size=0.4 * scale, num_integration_steps=(2, 4), inverse_mass_matrix=np.full(DIM, scale)

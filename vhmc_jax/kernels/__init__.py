@@ -6,6 +6,8 @@ from vhmc_jax.kernels.hmc import hmc
 from vhmc_jax.kernels.jump import JumpInfo, JumpState, jump
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.lhmc_et import lhmc_et
+from vhmc_jax.kernels.magnetic_hmc import MagneticState, magnetic_hmc
+from vhmc_jax.kernels.monomial_gamma_hmc import monomial_gamma_hmc
 from vhmc_jax.kernels.vhmc import VHMCInfo, variational, vhmc
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "EquipotentialInfo",
     "JumpInfo",
     "JumpState",
+    "MagneticState",
     "VHMCInfo",
     "cycle",
     "equipotential",
@@ -21,7 +24,9 @@ __all__ = [
     "jump",
     "lhmc",
     "lhmc_et",
+    "magnetic_hmc",
     "mixture",
+    "monomial_gamma_hmc",
     "variational",
     "vhmc",
 ]
