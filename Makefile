@@ -38,8 +38,11 @@ bench: .venv/stamp
 	@$(BIN)/python benchmarks/diagnostics.py
 
 notebooks: .venv/stamp
+	@mkdir -p out
 	@for notebook in $(NOTEBOOKS); do \
-	  echo "$$notebook"; $(BIN)/python -m jupytext --quiet --to ipynb --execute "$$notebook" || exit 1; \
+	  echo "$$notebook"; \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m jupytext --quiet --to ipynb --execute \
+	    --output "out/$$(basename "$$notebook" .py).ipynb" "$$notebook" || exit 1; \
 	done
 
 .venv/stamp: pyproject.toml

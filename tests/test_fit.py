@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
+from vhmc_jax.guide.fit import _warn
 
 SMALL = {"num_draws": 256, "num_chains": 8, "num_warmup": 48, "num_weight_draws": 512}
 
@@ -100,3 +101,10 @@ def test_bad_arguments_are_named(far, argument, value):
     target, modes, _ = far
     with pytest.raises(ValueError, match=argument):
         vj.fit_guide(jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, **{argument: value})
+
+
+def test_a_poor_fit_is_warned_of_where_jumps_fail_too(far):
+    report = far[2][1]._replace(pareto_k=np.array([0.9, 0.9]), expected_acceptance_by_mode=np.array([0.95, 0.4]))
+    with pytest.warns(UserWarning, match=r"Pareto-k is above 0.7 for modes \[1\]"):
+        _warn(report)
+    _warn(report._replace(expected_acceptance_by_mode=np.array([0.95, 0.95])))
