@@ -10,7 +10,7 @@ NOTEBOOKS := $(wildcard notebooks/*.py)
 help:
 	@echo "make demo       run the demo: a table, and a picture in out/"
 	@echo "make test       run all tests"
-	@echo "make test-fast  run all but the statistical tests"
+	@echo "make test-fast  run all but the slow and the statistical tests"
 	@echo "make lint       check style, format and types"
 	@echo "make bench      run the benchmarks"
 	@echo "make notebooks  execute the notebooks"
@@ -22,7 +22,7 @@ test: .venv/stamp
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 test-fast: .venv/stamp
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not statistical"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not statistical and not slow"
 
 lint: .venv/stamp
 	@$(BIN)/python -m ruff check .

@@ -97,12 +97,14 @@ def test_exported_names_are_documented_in_full(name):
         assert "\nReturns\n" in inspect.cleandoc(member.__doc__ or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples_run(module):
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):  # as users run them
         assert doctest.testmod(module).failed == 0
 
 
+@pytest.mark.slow
 def test_examples_of_the_readme_run(capsys):
     readme = Path(__file__).parent.parent / "README.md"
     blocks = re.findall(r"^```python\n(.*?)^```", readme.read_text(), re.DOTALL | re.MULTILINE)

@@ -9,6 +9,8 @@ from scipy import stats
 from vhmc_jax.guide.em import fit_mixture
 from vhmc_jax.guide.shrinkage import fit_gaussian
 
+pytestmark = pytest.mark.slow
+
 
 def gaussian_draws(key, dtype=jnp.float64):
     return jax.random.normal(key, (1000, 2), dtype) @ jnp.array([[2.0, 0.0], [1.0, 0.5]], dtype).T

@@ -10,6 +10,7 @@ import pytest
 import vhmc_jax as vj
 from vhmc_jax.guide.fit import _warn
 
+pytestmark = pytest.mark.slow
 SMALL = {"num_draws": 256, "num_chains": 8, "num_warmup": 48, "num_weight_draws": 512}
 
 

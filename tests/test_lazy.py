@@ -190,6 +190,7 @@ def build(target, mean, step_size):
     return vj.vhmc(target, guide, step_size=step_size, num_integration_steps=2, jump_probability=0.3, log_envelope=0.2)
 
 
+@pytest.mark.slow
 def test_runs_with_their_own_data_guide_and_step_size():
     """A vmap over runs that build their own kernel, and one over chains in it, against a loop."""
     num_runs, num_chains = 3, 4
@@ -255,6 +256,7 @@ print("control", collectives(mean))
 """
 
 
+@pytest.mark.slow
 def test_shard_map_over_devices_needs_no_collective():
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
     tests = pathlib.Path(__file__).parent

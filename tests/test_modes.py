@@ -12,6 +12,8 @@ from vhmc_jax.guide import merge
 from vhmc_jax.guide.modes import find_modes
 from vhmc_jax.guide.starts import box
 
+pytestmark = pytest.mark.slow
+
 KEY = jax.random.key(0)
 
 

@@ -10,6 +10,7 @@ import pytest
 import vhmc_jax as vj
 from vhmc_jax.runner import progress
 
+pytestmark = pytest.mark.slow
 KEY = jax.random.key(31)
 TARGET = vj.targets.far_pair(0.7)
 MEAN = jnp.array([6.5, -6.5])
