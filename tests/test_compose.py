@@ -21,6 +21,7 @@ def test_invariant(name):
     assert_invariant(check_invariance(COMPOSED[name], PAIR, KEY))
 
 
+@pytest.mark.slow
 def test_one_chain_equals_its_lane():
     kernel = COMPOSED["mixture"]
     keys = jax.random.split(KEY, 8)

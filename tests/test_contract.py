@@ -184,6 +184,7 @@ def test_types(row):
     assert_close(kernel.init(X, rng_key=KEY), state)
 
 
+@pytest.mark.slow
 @every_kernel
 def test_jit_equals_eager(row):
     kernel = row.build(logdensity, 1.0)
@@ -261,6 +262,7 @@ WALLS = {
 }
 
 
+@pytest.mark.slow
 @every_kernel
 @pytest.mark.parametrize("wall", WALLS.values(), ids=WALLS.keys())
 def test_density_that_is_not_finite_is_never_entered(row, wall):

@@ -222,6 +222,7 @@ def test_evaluations_are_counted():
     assert kinds == {(False, False), (False, True), (True, False)}
 
 
+@pytest.mark.slow
 def test_guide_with_no_mass_near_the_target():
     """Jumps find no candidate and say so; the local move goes on, and stays exact."""
     guide = vj.GaussianMixture(jnp.zeros(1), jnp.full((1, 2), 1e3), jnp.eye(2)[None])
