@@ -132,7 +132,7 @@ def fit_guide(
         if not 0 <= value < 1:
             raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
     key_local, key_em, key_weights, key_quality = (random.as_jax_key(key) for key in random.split(rng_key, 4))
-    flat_modes, density = _flat_problem(logdensity_fn, modes)
+    flat_modes, density = flat_problem(logdensity_fn, modes)
 
     draws = draw_locally(
         key_local,
@@ -164,7 +164,7 @@ def fit_guide(
     return guide, report
 
 
-def _flat_problem(logdensity_fn: Callable, modes: Modes) -> tuple[Array, Callable]:
+def flat_problem(logdensity_fn: Callable, modes: Modes) -> tuple[Array, Callable]:
     """Modes as rows of a matrix, and the density as a function of such a row."""
     first = jax.tree.map(lambda leaf: leaf[0], modes.positions)
     flat_modes = jax.vmap(lambda position: ravel_pytree(position)[0])(modes.positions)

@@ -8,10 +8,9 @@ from typing import Any
 
 from jax.tree_util import Partial
 
-from vhmc_jax.base import Kernel, as_parameter, as_pytree_function
-from vhmc_jax.dynamics.leapfrog import step_count
+from vhmc_jax.base import Kernel
 from vhmc_jax.dynamics.monomial import monomial_kinetic
-from vhmc_jax.kernels.hmc import Trajectory, init, propose
+from vhmc_jax.kernels.hmc import init, propose, trajectory
 from vhmc_jax.metropolis import MetropolisStep
 
 
@@ -57,10 +56,5 @@ def monomial_gamma_hmc(
     energy |p|^{1/a}/m is scaled here so that a = ½ is HMC with mass M, and it smooths a = 1 and 2 by other formulas.
     """
     kinetic: Any = monomial_kinetic(exponent, inverse_mass_matrix)
-    settings = Trajectory(
-        as_pytree_function(logdensity_fn),
-        as_parameter("step_size", step_size, positive=True),
-        step_count(num_integration_steps),
-        kinetic,
-    )
+    settings = trajectory(logdensity_fn, step_size, num_integration_steps, 1.0)._replace(kinetic=kinetic)
     return Kernel(Partial(init, settings), MetropolisStep(Partial(propose, settings)))

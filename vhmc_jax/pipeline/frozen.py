@@ -13,6 +13,7 @@ from jax.tree_util import Partial
 from vhmc_jax import random
 from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
 from vhmc_jax.guide import GuideReport, Modes, fit_guide
+from vhmc_jax.guide.fit import flat_problem
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.vhmc import vhmc
 from vhmc_jax.runner.adaptation import adapt_step_size
@@ -90,9 +91,8 @@ class Frozen(NamedTuple):
 
     def starts(self, rng_key: Array, logdensity_fn: Callable, num_chains: int) -> PyTree:
         """Positions for chains: draws of the guide that pass the envelope, and modes where too few of them do."""
-        position = jax.tree.map(lambda leaf: leaf[0], self.modes.positions)
-        _, unravel = ravel_pytree(position)
-        density = Partial(_flat_logdensity, as_pytree_function(logdensity_fn), position)
+        flat_modes, density = flat_problem(logdensity_fn, self.modes)
+        _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], self.modes.positions))
         found: list[np.ndarray] = []
         for number in range(MAX_START_ROUNDS):
             x, log_ratios, uniforms = map(
@@ -102,10 +102,9 @@ class Frozen(NamedTuple):
             if len(found) >= num_chains:
                 break
         else:
-            modes = np.asarray(jax.vmap(lambda position: ravel_pytree(position)[0])(self.modes.positions))
             weights = self.guide_report.mode_weights
-            numbers = jax.random.choice(rng_key, len(modes), (num_chains - len(found),), p=weights / weights.sum())
-            found.extend(modes[np.asarray(numbers)])
+            numbers = jax.random.choice(rng_key, len(weights), (num_chains - len(found),), p=weights / weights.sum())
+            found.extend(np.asarray(flat_modes)[np.asarray(numbers)])
         return jax.vmap(unravel)(jnp.asarray(np.stack(found[:num_chains])))
 
 
@@ -204,10 +203,6 @@ def _jump_probability(report: GuideReport, num_tries: int) -> float:
     trajectory = np.mean(NUM_STEPS) + 2
     jump = 1 + report.expected_acceptance + (1 - report.expected_acceptance) * num_tries
     return float(trajectory / (trajectory + jump))
-
-
-def _flat_logdensity(logdensity_fn: Callable, position: PyTree, x: Array) -> Array:
-    return logdensity_fn(ravel_pytree(position)[1](x))
 
 
 @functools.partial(jax.jit, static_argnames="num")
