@@ -15,7 +15,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_parameter, as_pytree_function, cast, flatten
-from vhmc_jax.kernels.jump import Candidate, Jump, jump_from_guide, jump_log_acceptance
+from vhmc_jax.kernels.jump import Jump, jump_from_guide, jump_log_acceptance
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.lazy import lazy_cond
 from vhmc_jax.metropolis import Proposal, accept
@@ -217,19 +217,22 @@ def init(local_init: Callable, jump: Jump, position: PyTree, rng_key: Array | No
     return state
 
 
-class Attempt(NamedTuple):
-    """A jump that was tried: the candidate, weight and component of where the chain is, and the cost."""
+class Chance(NamedTuple):
+    """A jump that was tried, as the first move of a step or as its second: what became of it, and the cost."""
 
-    candidate: Candidate
-    log_weight: Array
+    state: State
+    acceptance_rate: Array
+    is_accepted: Array
+    is_candidate_found: Array
     jump_from: Array
+    jump_to: Array
     num_gradients: Array
     num_densities: Array
 
 
 def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInfo]:
     """A jump, or a local move with a jump as its second chance."""
-    key_coin, key_local, key_accept, key_candidate, key_accept_jump, key_fresh = random.split(rng_key, 6)
+    key_coin, key_local, key_accept, key_jump = random.split(rng_key, 4)
     is_jump = random.uniform(key_coin, dtype=state.logdensity.dtype) < cast(
         settings.jump_probability, state.logdensity.dtype
     )
@@ -237,52 +240,63 @@ def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInf
     # First stage: the local move, unless the step begins with a jump.
     propose_here = Partial(settings.propose, key_local)
     move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, block_share=1)
-    moved, local = accept(key_accept, state, move)
-    is_second_stage = ~is_jump & ~local.is_accepted
+    state, local = accept(key_accept, state, move)
 
     # A jump: the first move of some steps, the second chance of others.
-    try_jump = Partial(_try_jump, settings, key_candidate)
-    attempt = lazy_cond(is_jump | is_second_stage, try_jump, _no_attempt(state), state, block_share=1 / 8)
-    candidate = attempt.candidate
+    is_second_stage = ~is_jump & ~local.is_accepted
+    try_jump = Partial(_try_jump, settings, key_jump, key_local)
+    arguments = state, is_second_stage, move.log_acceptance
+    chance = lazy_cond(is_jump | is_second_stage, try_jump, _no_chance(state), *arguments, block_share=1 / 8)
+
+    return chance.state, VHMCInfo(
+        acceptance_rate=jnp.where(is_jump, chance.acceptance_rate, local.acceptance_rate),
+        is_accepted=local.is_accepted | chance.is_accepted,
+        is_divergent=local.is_divergent,
+        num_gradients=local.num_gradients + chance.num_gradients,
+        num_densities=local.num_densities + chance.num_densities,
+        is_jump=is_jump,
+        is_candidate_found=chance.is_candidate_found,
+        jump_accepted=is_jump & chance.is_accepted,
+        jump_from=chance.jump_from,
+        jump_to=chance.jump_to,
+        is_second_stage=is_second_stage,
+        second_stage_accepted=is_second_stage & chance.is_accepted,
+        local=None if isinstance(local, Info) else local,
+    )
+
+
+def _try_jump(
+    settings: Settings, rng_key: Any, key_local: Any, state: State, is_second_stage: Array, log_acceptance: Array
+) -> Chance:
+    """Draw a candidate; accept it with min(1, w(θ*) / w(θ)), times the ratio of rejections in the second stage."""
+    key_candidate, key_accept, key_fresh = random.split(rng_key, 3)
+    density, start = flatten(settings.logdensity_fn, state)
+    candidate = settings.jump.draw_candidate(key_candidate, density)
+    candidate = candidate._replace(state=density.unflatten(candidate.state))
+    log_weight = settings.jump.log_weight(settings.jump.log_ratio(start.logdensity, start.position))
 
     # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
     needs_ratio = is_second_stage & candidate.is_found
-    propose_there = propose_here if settings.reuse_randomness else Partial(settings.propose, key_fresh)
-    there = lazy_cond(needs_ratio, Partial(_cost_and_acceptance, propose_there), (0, 0, 0.0), candidate.state)
+    propose_there = Partial(settings.propose, key_local if settings.reuse_randomness else key_fresh)
+    there = lazy_cond(
+        needs_ratio, Partial(_cost_and_acceptance, propose_there), (0, 0, 0.0), candidate.state, block_share=1 / 2
+    )
     num_gradients_there, num_densities_there, log_acceptance_there = there
-    log_ratio = log_complement(log_acceptance_there) - log_complement(move.log_acceptance)
-    log_alpha = jump_log_acceptance(candidate, attempt.log_weight, jnp.where(needs_ratio, log_ratio, 0.0))
+    log_ratio = log_complement(log_acceptance_there) - log_complement(log_acceptance)
+    log_alpha = jump_log_acceptance(candidate, log_weight, jnp.where(needs_ratio, log_ratio, 0.0))
 
-    info = VHMCInfo(
-        acceptance_rate=jnp.where(is_jump, jnp.exp(log_alpha), local.acceptance_rate),
+    chance = Chance(
+        state=candidate.state,
+        acceptance_rate=jnp.exp(log_alpha),
         is_accepted=jnp.bool_(False),
-        is_divergent=local.is_divergent,
-        num_gradients=local.num_gradients + attempt.num_gradients + num_gradients_there,
-        num_densities=local.num_densities + attempt.num_densities + num_densities_there,
-        is_jump=is_jump,
         is_candidate_found=candidate.is_found,
-        jump_accepted=is_jump,
-        jump_from=attempt.jump_from,
+        jump_from=settings.jump.label(start.position),
         jump_to=candidate.jump_to,
-        is_second_stage=is_second_stage,
-        second_stage_accepted=is_second_stage,
-        local=None if isinstance(local, Info) else local,
+        num_gradients=1 + num_gradients_there,
+        num_densities=candidate.num_tries + num_densities_there,
     )
-    next_state, info = accept(key_accept_jump, moved, Proposal(candidate.state, log_alpha, info))
-    return next_state, info._replace(
-        is_accepted=local.is_accepted | info.is_accepted,
-        jump_accepted=is_jump & info.is_accepted,
-        second_stage_accepted=is_second_stage & info.is_accepted,
-    )
-
-
-def _try_jump(settings: Settings, rng_key: Any, state: State) -> Attempt:
-    density, start = flatten(settings.logdensity_fn, state)
-    candidate = settings.jump.draw_candidate(rng_key, density)
-    candidate = candidate._replace(state=density.unflatten(candidate.state))
-    log_weight = settings.jump.log_weight(settings.jump.log_ratio(start.logdensity, start.position))
-    label = settings.jump.label(start.position)
-    return Attempt(candidate, log_weight, label, jnp.int32(1), candidate.num_tries)
+    state, chance = accept(key_accept, state, Proposal(candidate.state, log_alpha, chance))
+    return chance._replace(state=state)
 
 
 def _cost_and_acceptance(propose: Callable, state: State) -> tuple[Array, Array, Array]:
@@ -302,7 +316,7 @@ def _no_move(propose: Callable, state: State) -> Proposal:
     return nothing._replace(state=state, log_acceptance=jnp.full_like(nothing.log_acceptance, -jnp.inf))
 
 
-def _no_attempt(state: State) -> Attempt:
-    """A jump that was not tried: no candidate, nothing counted."""
-    zero, none, no_cost = jnp.zeros_like(state.logdensity), jnp.int32(-1), jnp.int32(0)
-    return Attempt(Candidate(state, zero, jnp.bool_(False), none, no_cost), zero, none, no_cost, no_cost)
+def _no_chance(state: State) -> Chance:
+    """A jump that was not tried: the chain is where it was, nothing counted."""
+    none, no, no_cost = jnp.int32(-1), jnp.bool_(False), jnp.int32(0)
+    return Chance(state, jnp.zeros_like(state.logdensity), no, no, none, none, no_cost, no_cost)
