@@ -72,6 +72,21 @@ def test_frozen_produces_more_and_nothing_of_it_changes(result):
     assert longer.draws["a"].shape == (32, 1000)
 
 
+def test_what_was_fitted_already_is_not_for_the_caller(result):
+    with pytest.raises(ValueError, match="leave out num_tries, df, or frozen"):
+        vj.sample(KEY, logdensity, frozen=result.frozen, num_tries=3, df=5.0)
+
+
+def test_a_pilot_run_refits_the_guide(result):
+    again = vj.sample(KEY, logdensity, REGION, num_pilot=100, **SETTINGS)
+    assert [phase.name for phase in again.phases] == ["discover", "warm up", "pilot", "produce", "judge"]
+    assert again.frozen.num_gradients == sum(phase.num_gradients for phase in again.phases[:3])
+    assert again.frozen.guide_report.expected_acceptance > 0.9
+    assert not np.array_equal(again.frozen.guide.means, result.frozen.guide.means)
+    heavy = int(np.argmax(again.modes.weights))
+    assert abs(again.modes.weights[heavy] - 0.7) < 4 * again.modes.errors[heavy] < 0.04
+
+
 def test_frozen_is_what_the_fit_said(result):
     frozen = result.frozen
     assert frozen.log_envelope == frozen.guide_report.log_envelope

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
@@ -118,13 +119,14 @@ def as_parameter(
     if array.ndim != 0:
         raise ValueError(f"{name} must be a scalar, got shape {array.shape}")
     if is_concrete(array):
-        if not jnp.isfinite(array):
+        number = float(array)
+        if not np.isfinite(number):
             raise ValueError(f"{name} must be finite, got {value}")
-        if positive and not array > 0:
+        if positive and not number > 0:
             raise ValueError(f"{name} must be positive, got {value}")
-        if nonnegative and not array >= 0:
+        if nonnegative and not number >= 0:
             raise ValueError(f"{name} must not be negative, got {value}")
-        if at_most is not None and array > at_most:
+        if at_most is not None and number > array.dtype.type(at_most):
             raise ValueError(f"{name} must be at most {at_most:g}, got {value}")
     return array
 

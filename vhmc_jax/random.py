@@ -73,9 +73,16 @@ def fold_in(rng_key: Any, number: Any) -> Any:
 def as_jax_key(rng_key: Any) -> Array:
     """The key as ``jax.random`` takes it, for functions that are not ours."""
     if isinstance(rng_key, Key):
-        key = fold_in(rng_key, 0) if rng_key.path else rng_key
-        return jax.random.wrap_key_data(jnp.stack([key.high, key.low]), impl="threefry2x32")
+        words = rng_key.high, rng_key.low
+        key_data = _hashed(*words, np.uint32(rng_key.path)) if rng_key.path else jnp.stack(words)
+        return jax.random.wrap_key_data(key_data, impl="threefry2x32")
     return rng_key
+
+
+@functools.partial(jax.jit, inline=True)
+def _hashed(high: Array, low: Array, path: Any) -> Array:
+    """The words of ``fold_in`` with 0; one program for every path, where a key is used outside of any other."""
+    return jnp.stack(_threefry(Key(high, low, path), jnp.uint32(0)))
 
 
 def uniform(rng_key: Any, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
@@ -111,7 +118,8 @@ def _as_words(rng_key: Any) -> Any:
 def _threefry(key: Key, counter: Array) -> tuple[Array, Array]:
     """Threefry-2x32-20 of (path, counter): two random words for each counter."""
     schedule = (key.high, key.low, key.high ^ key.low ^ PARITY)
-    x0, x1 = np.uint32(key.path) + schedule[0], counter + schedule[1]
+    path = np.uint32(key.path) if isinstance(key.path, int) else key.path
+    x0, x1 = path + schedule[0], counter + schedule[1]
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
             x0 = x0 + x1

@@ -73,7 +73,8 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray) -> ModeLabels
     shares = shares / np.where(total > 0, total, 1)
     if hasattr(guide, "means") and hasattr(guide, "scale_trils"):
         proper = mode_of >= 0
-        far_share = _far_share(x, guide.means[proper], guide.scale_trils[proper])
+        means, scales = np.asarray(guide.means), np.asarray(guide.scale_trils)
+        far_share = _far_share(x, means[proper], scales[proper])
     else:
         far_share = np.nan
     return _labelled(shares, far_share)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, is_concrete
@@ -89,18 +90,21 @@ def covariance_factor(name: str, covariance: Any) -> Array:
     shape = covariance.shape
     if len(shape) > 2 or (len(shape) == 2 and shape[0] != shape[1]):
         raise ValueError(f"{name} must be a scalar, a vector or a square matrix, got shape {shape}")
-    if is_concrete(covariance) and not jnp.all(jnp.isfinite(covariance)):
+    if not is_concrete(covariance):
+        return jnp.sqrt(covariance) if len(shape) < 2 else jnp.linalg.cholesky(covariance)
+    values = np.asarray(covariance, np.float64)  # in NumPy: what JAX does once, it compiles
+    if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} must be finite, got {covariance}")
     if len(shape) < 2:
-        if is_concrete(covariance) and not jnp.all(covariance > 0):
+        if not np.all(values > 0):
             raise ValueError(f"{name} must be positive, got {covariance}")
-        return jnp.sqrt(covariance)
-    if is_concrete(covariance) and not jnp.allclose(covariance, covariance.T, rtol=1e-4):
+        return jnp.asarray(np.sqrt(values), covariance.dtype)
+    if not np.allclose(values, values.T, rtol=1e-4):
         raise ValueError(f"{name} must be symmetric, got {covariance}")
-    factor = jnp.linalg.cholesky(covariance)
-    if is_concrete(factor) and not jnp.all(jnp.isfinite(factor)):
-        raise ValueError(f"{name} must be positive definite, got {covariance}")
-    return factor
+    try:
+        return jnp.asarray(np.linalg.cholesky(values), covariance.dtype)
+    except np.linalg.LinAlgError:
+        raise ValueError(f"{name} must be positive definite, got {covariance}") from None
 
 
 def gaussian_kinetic(inverse_mass_matrix: Any) -> GaussianKinetic:
@@ -120,5 +124,5 @@ def gaussian_kinetic(inverse_mass_matrix: Any) -> GaussianKinetic:
     if factor.ndim < 2:
         return GaussianKinetic(inverse_mass, 1 / factor)
     # W = C Cᵀ, hence M = C⁻ᵀ C⁻¹ and F = C⁻ᵀ: M itself is never formed.
-    identity = jnp.eye(len(factor), dtype=factor.dtype)
+    identity = np.eye(len(factor), dtype=factor.dtype)
     return GaussianKinetic(inverse_mass, jax.scipy.linalg.solve_triangular(factor, identity, lower=True).T)

@@ -14,6 +14,8 @@ import numpy as np
 from vhmc_jax.base import Array, as_count, as_pytree_function
 
 GRID_SIZE = 128
+LARGEST = 600.0
+"""Logarithm of a weight beyond which it is cut, lest it overflow: from there no jump leads away."""
 
 
 def estimate_log_envelope(
@@ -116,7 +118,7 @@ def jump_acceptance(
     passed = np.exp(np.minimum(relative, 0.0))
     found = -np.expm1(num_tries * np.log1p(-min(passed.mean(), 1 - 1e-12)))
     order = np.argsort(relative)
-    weights = np.exp(np.maximum(relative[order], 0.0))
+    weights = np.exp(np.clip(relative[order], 0.0, LARGEST))
     here = np.exp(relative[order] - relative.max()) * (1.0 if shares is None else shares[order])
     there = passed[order] / passed.sum()
     # E min(1, w*/w) over pairs: candidates above θ in the order are accepted, those below with w*/w.

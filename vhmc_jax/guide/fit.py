@@ -9,22 +9,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jax.scipy.linalg import solve_triangular
 from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_pytree_function
-from vhmc_jax.diagnostics.ess import ess
+from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.diagnostics.pareto import pareto_k
-from vhmc_jax.guide.em import fit_mixture
 from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
-from vhmc_jax.guide.local_draws import LocalDraws, draw_locally
 from vhmc_jax.guide.mixture import GaussianMixture, StudentTMixture
 from vhmc_jax.guide.modes import Modes
-from vhmc_jax.guide.shrinkage import GaussianFit, fit_gaussian
+from vhmc_jax.guide.shapes import LocalFit, Shapes, laplace
 from vhmc_jax.guide.weights import weigh_components, weight_errors
 
 HIGH_PARETO_K, GOOD_ACCEPTANCE = 0.7, 0.9
+HALO_SCALE, LEAST_HALO = 2.0, 0.02
+"""Every component has a halo, itself at twice the scale: draws from it see mass that the component misses. Where
+it explains that share of its mode, the guide keeps it."""
 
 
 class GuideReport(NamedTuple):
@@ -47,7 +47,7 @@ class GuideReport(NamedTuple):
     component_modes
         For each component of the guide the mode it describes; −1 for the defensive one.
     step_sizes
-        Step size of the local chains of each mode.
+        Step size of the local chains of each mode; NaN where none were needed.
     acceptance_rates
         Their acceptance.
     num_gradients
@@ -77,19 +77,22 @@ def fit_guide(
     num_draws: int = 1024,
     num_chains: int = 16,
     num_warmup: int = 64,
-    num_weight_draws: int = 1024,
+    num_weight_draws: int | None = None,
     num_tries: int = 4,
     target_acceptance: Any = 0.8,
     max_components: int = 4,
     df: float | None = None,
+    good_acceptance: float = GOOD_ACCEPTANCE,
     defensive_weight: float = 0.01,
     weight_floor: float = 0.01,
+    pilot: tuple[PyTree, Array] | None = None,
 ) -> tuple[Any, GuideReport]:
     """Fit a mixture to a density whose modes are known.
 
-    Chains of Langevin HMC start at every mode; the draws that stayed with their mode give a mean and a covariance,
-    both shrunk toward the Laplace approximation, or a few components where one cannot describe the mode; the weights
-    are those of the greatest likelihood over importance-weighted draws from the components.
+    A mode is described by its Laplace approximation where jumps from it succeed often enough. Elsewhere chains of
+    Langevin HMC start; the draws that stayed with their mode give a mean and a covariance, both shrunk toward
+    Laplace's, or a few components where one cannot describe the mode. The weights are those of the greatest
+    likelihood over importance-weighted draws from all components.
 
     Parameters
     ----------
@@ -100,13 +103,14 @@ def fit_guide(
     modes
         From ``find_modes``.
     num_draws
-        Draws for each mode, over all its chains.
+        Draws for each mode that needs them, over all its chains.
     num_chains
-        Chains for each mode.
+        Chains for each such mode.
     num_warmup
         Iterations in which the step size of each mode is found.
     num_weight_draws
-        Draws from each component for its weight; each costs one density value.
+        Draws for the weight of each component, half of them from its halo at twice the scale; each costs one density
+        value. Half as many for each mode judge the guide. By default 1,024, and fewer for more than 16 modes.
     num_tries
         Candidates of a jump, for which the envelope is chosen.
     target_acceptance
@@ -115,53 +119,76 @@ def fit_guide(
         Most components for one mode; 1 for a Gaussian a mode.
     df
         Degrees of freedom of Student-t components; None for Gaussian ones.
+    good_acceptance
+        Expected acceptance of jumps from a mode whose Laplace approximation will do; 1 to draw around every mode.
     defensive_weight
         Weight of one wide component over everything; 0 for none.
     weight_floor
         Least weight of a mode in the guide, as a share of 1/k, so that none is lost.
+    pilot
+        Draws of the target, (chain, draw, ...), and their log densities, from a run with an earlier guide: every mode
+        is fitted to its share of them, and no chains are run.
 
     Returns
     -------
     The guide, on flat vectors, and a report.
     """
     num_chains = as_count("num_chains", num_chains, 1)
-    num_draws = max(1, as_count("num_draws", num_draws, 1) // num_chains)
+    sizes = {
+        "num_chains": num_chains,
+        "num_draws": max(1, as_count("num_draws", num_draws, 1) // num_chains),
+        "num_warmup": as_count("num_warmup", num_warmup, 1),
+    }
+    if num_weight_draws is None:
+        num_weight_draws = default_weight_draws(len(modes.logdensities))
     num_weight_draws = as_count("num_weight_draws", num_weight_draws, 16)
-    num_tries = as_count("num_tries", num_tries, 1)
+    num_tries, max_components = as_count("num_tries", num_tries, 1), as_count("max_components", max_components, 1)
+    target_acceptance = as_parameter("target_acceptance", target_acceptance, positive=True, at_most=1.0)
     for name, value in (("defensive_weight", defensive_weight), ("weight_floor", weight_floor)):
         if not 0 <= value < 1:
             raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
+    if not 0 <= good_acceptance <= 1:
+        raise ValueError(f"good_acceptance must be from 0 to 1, got {good_acceptance}")
     key_local, key_em, key_weights, key_quality = (random.as_jax_key(key) for key in random.split(rng_key, 4))
     flat_modes, density = flat_problem(logdensity_fn, modes)
+    num_modes, num_densities = len(flat_modes), 0
 
-    draws = draw_locally(
-        key_local,
-        density,
-        flat_modes,
-        modes.covariances,
-        as_parameter("target_acceptance", target_acceptance, positive=True, at_most=1.0),
-        num_chains=num_chains,
-        num_draws=num_draws,
-        num_warmup=as_count("num_warmup", num_warmup, 1),
-    )
-    gaussians, component_modes = _fit_modes(key_em, modes, flat_modes, draws, max_components)
-    components = gaussians if df is None else _student(gaussians, df)
-    mode_weights, errors, guide, component_modes = _weigh(
-        key_weights, density, components, component_modes, num_weight_draws, defensive_weight, weight_floor
-    )
-    quality = _assess(key_quality, density, guide, component_modes, num_weight_draws, num_tries)
+    def judge(shapes: Shapes) -> dict[str, Any]:
+        """Weigh the components and assess the guide that they make."""
+        nonlocal num_densities
+        num_densities += num_weight_draws // 2 * (2 * len(shapes.modes) + num_modes)
+        make = functools.partial(_components, dtype=flat_modes.dtype, df=df)
+        weighed = _weigh(key_weights, density, shapes, make, num_weight_draws // 2, defensive_weight, weight_floor)
+        guide, component_modes = weighed["guide"], weighed["component_modes"]
+        num_draws = num_weight_draws // 2 * num_modes
+        return weighed | _assess(key_quality, density, guide, component_modes, num_draws, num_tries)
+
+    local = None
+    if pilot is not None:
+        positions, logdensities = pilot
+        local = LocalFit.of_pilot(flat_modes, modes, flatten_draws(positions), jnp.asarray(logdensities))
+        judged = judge(local.shapes(key_em, max_components))
+    else:
+        judged = judge(shapes := laplace(flat_modes, modes))
+        if len(poor := np.flatnonzero(judged["expected_acceptance_by_mode"] < good_acceptance)):
+            local = LocalFit.of(key_local, density, flat_modes, modes, poor, target_acceptance, **sizes)
+            judged = judge(shapes.replaced(local.shapes(key_em, max_components)))
+
+    guide, unknown = judged.pop("guide"), np.full(num_modes, np.nan)
     report = GuideReport(
-        mode_weights=mode_weights,
-        mode_weight_errors=errors,
-        **quality,
-        component_modes=component_modes,
-        step_sizes=np.asarray(draws.step_sizes),
-        acceptance_rates=np.asarray(draws.acceptance_rates),
-        num_gradients=int(draws.num_gradients),
-        num_densities=num_weight_draws * (components.num_components + len(mode_weights)),
+        **judged,
+        step_sizes=unknown if local is None else local.by_mode(local.draws.step_sizes, num_modes),
+        acceptance_rates=unknown if local is None else local.by_mode(local.draws.acceptance_rates, num_modes),
+        num_gradients=0 if local is None else int(local.draws.num_gradients),
+        num_densities=num_densities,
     )
     _warn(report)
     return guide, report
+
+
+def default_weight_draws(num_modes: int) -> int:
+    """Draws for the weight of each component."""
+    return min(1024, max(256, 16384 // num_modes))
 
 
 def flat_problem(logdensity_fn: Callable, modes: Modes) -> tuple[Array, Callable]:
@@ -175,86 +202,28 @@ def _flat_logdensity(logdensity_fn: Callable, template: PyTree, x: Array) -> Arr
     return jnp.asarray(logdensity_fn(ravel_pytree(template)[1](x)), dtype=x.dtype)
 
 
-@jax.jit
-def _labels(modes: Array, logdensities: Array, scale_trils: Array, draws: Array) -> Array:
-    """The mode whose Laplace approximation, with its height, is greatest at each draw of (..., d)."""
-
-    def label(x: Array) -> Array:
-        white = jax.vmap(lambda scale, mode: solve_triangular(scale, x - mode, lower=True))(scale_trils, modes)
-        return jnp.argmax(logdensities - 0.5 * jnp.sum(white**2, axis=-1))
-
-    return jax.vmap(label)(draws.reshape(-1, draws.shape[-1])).reshape(draws.shape[:-1])
-
-
-@jax.jit
-def _fit_gaussians(draws: Array, modes: Array, scale_trils: Array, sizes: Array, weights: Array) -> GaussianFit:
-    return jax.vmap(
-        lambda draws, mode, scale, size, weights: fit_gaussian(draws, mode, scale, effective_size=size, weights=weights)
-    )(draws, modes, scale_trils, sizes, weights)
+def _components(shapes: Shapes, dtype: Any, df: float | None) -> Any:
+    """A mixture of these shapes with equal weights; Student-t components where df > 2 with the same covariances."""
+    shrink = 1.0 if df is None or df <= 2 else np.sqrt((df - 2) / df)
+    log_weights, means = jnp.zeros(len(shapes.modes), dtype), jnp.asarray(shapes.means, dtype)
+    scale_trils = jnp.asarray(shrink * shapes.scale_trils, dtype)
+    if df is None:
+        return GaussianMixture(log_weights, means, scale_trils)
+    return StudentTMixture(log_weights, means, scale_trils, df)
 
 
-def _fit_modes(
-    rng_key: Array, modes: Modes, flat_modes: Array, draws: LocalDraws, max_components: int
-) -> tuple[GaussianMixture, np.ndarray]:
-    """Components for every mode, with equal weights, and the mode that each belongs to."""
-    num_modes, dim = flat_modes.shape
-    scale_trils = jnp.linalg.cholesky(modes.covariances)
-    belongs = _labels(flat_modes, modes.logdensities, scale_trils, draws.positions)
-    belongs = belongs == jnp.arange(num_modes)[:, None, None]
-    flat_draws = draws.positions.reshape(num_modes, -1, dim)
-    weights = belongs.reshape(num_modes, -1).astype(flat_draws.dtype)
-    sizes = _effective_sizes(draws, weights)
-    gaussians = _fit_gaussians(flat_draws, flat_modes, scale_trils, sizes, weights)
-
-    mixtures = []
-    for number in range(num_modes):
-        gaussian = jax.tree.map(lambda leaf: leaf[number], gaussians)  # noqa: B023 - used at once
-        if max_components == 1:
-            mixtures.append((gaussian.mean[None], gaussian.scale_tril[None]))
-            continue
-        fit = fit_mixture(
-            jax.random.fold_in(rng_key, number),
-            flat_draws[number],
-            gaussian,
-            effective_size=float(sizes[number]),
-            weights=weights[number],
-            max_components=max_components,
-        )
-        mixtures.append((fit.mixture.means, fit.mixture.scale_trils))
-    component_modes = np.repeat(np.arange(num_modes), [len(means) for means, _ in mixtures])
-    means, scales = (jnp.concatenate(parts) for parts in zip(*mixtures, strict=True))
-    return GaussianMixture(jnp.zeros(len(means), means.dtype), means, scales), component_modes
-
-
-def _effective_sizes(draws: LocalDraws, weights: Array) -> Array:
-    """Independent draws that those of each mode are worth for a covariance, times the share that stayed.
-
-    That is the effective size of the squares (a mean over coordinates) or of the log density, whichever is less: along
-    trajectories the coordinates themselves may be anticorrelated, and worth more than the draws are for their spread.
-    """
-    num_modes, num_chains, num_draws, _ = draws.positions.shape
-    total, dtype = num_chains * num_draws, draws.positions.dtype
-    if num_draws < 8:
-        sizes = jnp.full(num_modes, float(num_chains), dtype)
-    else:
-        squares = jnp.asarray(ess(jnp.moveaxis(draws.positions, 0, 2), kind="sd"), dtype)
-        energies = jnp.asarray(ess(jnp.moveaxis(draws.logdensities, 0, 2), kind="mean"), dtype)
-        sizes = jnp.nan_to_num(jnp.minimum(jnp.mean(squares, axis=-1), energies), nan=float(num_chains))
-    return jnp.clip(sizes, 1.0, total) * jnp.maximum(jnp.mean(weights, axis=1), 1 / total)
-
-
-def _student(components: GaussianMixture, df: float) -> StudentTMixture:
-    """Student-t components with the same means and, where df > 2, the same covariances."""
-    shrink = np.sqrt((df - 2) / df) if df > 2 else 1.0
-    scales = components.scale_trils * jnp.asarray(shrink, components.scale_trils.dtype)
-    return StudentTMixture(components.log_weights, components.means, scales, df)
+def draw_guide(
+    rng_key: Array, density: Callable, guide: Any, num_draws: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws of a guide, the log density of the target there, and that of each weighted component of the guide."""
+    x, logdensities, log_probs = _draw_guide(rng_key, density, guide, num_draws)
+    return np.asarray(x), np.asarray(logdensities, np.float64), np.asarray(log_probs, np.float64)
 
 
 @functools.partial(jax.jit, static_argnames="num_draws")
-def _evaluate(rng_key: Array, density: Callable, guide: Any, num_draws: int) -> tuple[Array, Array]:
-    """Log density of the target and of each weighted component of the guide, at draws of the guide."""
+def _draw_guide(rng_key: Array, density: Callable, guide: Any, num_draws: int) -> tuple[Array, Array, Array]:
     draws = jax.vmap(guide.sample)(jax.random.split(rng_key, num_draws))
-    return jax.vmap(density)(draws), jax.vmap(guide.component_log_probs)(draws)
+    return draws, jax.vmap(density)(draws), jax.vmap(guide.component_log_probs)(draws)
 
 
 @functools.partial(jax.jit, static_argnames="num_draws")
@@ -270,27 +239,37 @@ def _evaluate_components(rng_key: Array, density: Callable, components: Any, num
 def _weigh(
     rng_key: Array,
     density: Callable,
-    components: Any,
-    component_modes: np.ndarray,
+    shapes: Shapes,
+    make: Callable,
     num_draws: int,
     defensive_weight: float,
     weight_floor: float,
-) -> tuple[np.ndarray, np.ndarray, Any, np.ndarray]:
+) -> dict[str, Any]:
     """Mode weights with errors, the guide with its weights, and the mode of each of its components."""
-    evaluated = _evaluate_components(rng_key, density, components, num_draws)
+    halos = shapes._replace(scale_trils=HALO_SCALE * shapes.scale_trils)
+    both = Shapes(*(np.concatenate(pair) for pair in zip(shapes, halos, strict=True)))
+    evaluated = _evaluate_components(rng_key, density, make(both), num_draws)
     found = weigh_components(*(np.asarray(values, np.float64) for values in evaluated))
-    belongs = (component_modes[:, None] == np.arange(component_modes.max() + 1)).astype(float)
-    mode_weights = found.weights @ belongs
-    errors = weight_errors(found, belongs)
+    belongs = (both.modes[:, None] == np.arange(both.modes.max() + 1)).astype(float)
+    mode_weights, errors = found.weights @ belongs, weight_errors(found, belongs)
 
+    is_kept = np.arange(len(both.modes)) < len(shapes.modes)
+    is_kept |= found.weights > LEAST_HALO * mode_weights[both.modes]
+    kept, belongs = Shapes(*(part[is_kept] for part in both)), belongs[is_kept]
+    component_modes = kept.modes
     lift = np.maximum(mode_weights, weight_floor / len(mode_weights)) / np.maximum(mode_weights, 1e-300)
     # A mode whose draws all had density zero has no shares to lift: its components get the floor in equal parts.
-    weights = np.where(found.weights > 0, found.weights, 1e-300 / belongs.sum(axis=0)[component_modes])
-    weights = weights * lift[component_modes]
-    guide = _with_weights(components, weights / weights.sum(), defensive_weight)
+    weights = found.weights[is_kept]
+    weights = np.where(weights > 0, weights, 1e-300 / belongs.sum(axis=0)[component_modes]) * lift[component_modes]
+    guide = _with_weights(make(kept), weights / weights.sum(), defensive_weight)
     if defensive_weight > 0:
         component_modes = np.append(component_modes, -1)
-    return mode_weights, errors, guide, component_modes
+    return {
+        "mode_weights": mode_weights,
+        "mode_weight_errors": errors,
+        "guide": guide,
+        "component_modes": component_modes,
+    }
 
 
 def _with_weights(components: Any, weights: np.ndarray, defensive_weight: float) -> Any:
@@ -315,22 +294,27 @@ def _assess(
 ) -> dict[str, Any]:
     """Envelope, expected acceptance and Pareto-k, from draws of the guide."""
     num_modes = component_modes.max() + 1
-    logdensities, log_probs = (
-        np.asarray(v, np.float64) for v in _evaluate(rng_key, density, guide, num_draws * int(num_modes))
-    )
+    _, logdensities, log_probs = draw_guide(rng_key, density, guide, num_draws)
     log_prob = np.logaddexp.reduce(log_probs, axis=1)
     log_ratios = logdensities - log_prob
     envelope, acceptance = best_envelope(log_ratios, num_tries)
     responsibilities = np.exp(log_probs - log_prob[:, None])
     shares = np.stack([responsibilities[:, component_modes == mode].sum(axis=1) for mode in range(num_modes)])
+    by_mode = np.asarray([jump_acceptance(log_ratios, envelope, num_tries, share) for share in shares])
     return {
         "log_envelope": envelope,
         "expected_acceptance": acceptance,
-        "expected_acceptance_by_mode": np.asarray(
-            [jump_acceptance(log_ratios, envelope, num_tries, share) for share in shares]
-        ),
+        # Where few draws carry the weight, the envelope is fitted to them, and what it promises is not to be trusted.
+        "expected_acceptance_by_mode": np.minimum(by_mode, [_effective_share(log_ratios, share) for share in shares]),
         "pareto_k": np.asarray([pareto_k(log_ratios[np.argmax(shares, axis=0) == mode]) for mode in range(num_modes)]),
     }
+
+
+def _effective_share(log_ratios: np.ndarray, shares: np.ndarray) -> float:
+    """Kish's effective size of a mode's importance weights, as a share of its draws."""
+    weights = np.exp(log_ratios - log_ratios.max())
+    total = shares @ weights
+    return float(total**2 / max(shares @ weights**2 * shares.sum(), 1e-300))
 
 
 def _warn(report: GuideReport) -> None:

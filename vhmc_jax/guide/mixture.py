@@ -46,8 +46,11 @@ class _Mixture(ABC):
         if is_concrete(log_weights, means, scale_trils):
             _require_finite(log_weights=log_weights, means=means, scale_trils=scale_trils)
             _require_cholesky_factors(scale_trils)
-        identities = jnp.asarray(np.broadcast_to(np.eye(d, dtype=means.dtype), (k, d, d)))
-        whitenings = solve_triangular(scale_trils, identities, lower=True)
+            # In NumPy: what JAX does once, it compiles.
+            whitenings = jnp.asarray(np.tril(np.linalg.inv(np.asarray(scale_trils, np.float64))), means.dtype)
+        else:
+            identities = jnp.broadcast_to(jnp.eye(d, dtype=means.dtype), (k, d, d))
+            whitenings = solve_triangular(scale_trils, identities, lower=True)
         self._set(log_weights=log_weights, means=means, scale_trils=scale_trils, whitenings=whitenings)
 
     def _set(self, **arrays: Any) -> None:
@@ -196,7 +199,7 @@ def _require_finite(**arrays: Array) -> None:
 
 
 def _require_cholesky_factors(scale_trils: Array) -> None:
-    factors = np.asarray(scale_trils)  # in NumPy: what JAX does once, it compiles
+    factors = np.asarray(scale_trils)
     if np.any(np.triu(factors, 1) != 0):
         raise ValueError("scale_trils must be lower triangular, got values above the diagonal")
     if not np.all(np.diagonal(factors, axis1=1, axis2=2) > 0):

@@ -174,12 +174,12 @@ def _require_scalar(logdensity_fn: Callable, template: PyTree) -> None:
 
 def _spread(starts: Array) -> tuple[Array, Array]:
     """Mean and standard deviation of the starts; one where they do not differ."""
-    is_finite = jnp.all(jnp.isfinite(starts), axis=1)
-    if not bool(jnp.any(is_finite)):
+    values = np.asarray(starts)  # in NumPy: what JAX does once, it compiles
+    values = values[np.all(np.isfinite(values), axis=1)]
+    if not len(values):
         raise ValueError("initial_positions must be finite, got none that is")
-    starts = starts[is_finite]
-    deviation = jnp.std(starts, axis=0)
-    return jnp.mean(starts, axis=0), jnp.where(deviation > 0, deviation, jnp.ones_like(deviation))
+    deviation = np.std(values, axis=0)
+    return jnp.asarray(np.mean(values, axis=0)), jnp.asarray(np.where(deviation > 0, deviation, 1.0), starts.dtype)
 
 
 def _is_enough(table: ModeTable) -> bool:

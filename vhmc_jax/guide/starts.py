@@ -39,8 +39,8 @@ def box(low: PyTree, high: PyTree) -> Callable:
     if describe(low) != describe(high):
         raise ValueError(f"low and high must be alike, got {describe(low)} and {describe(high)}")
     if is_concrete(low, high):
-        width = ravel_pytree(high)[0] - ravel_pytree(low)[0]
-        if not bool(jnp.all((width > 0) & jnp.isfinite(width))):
+        widths = [np.asarray(b) - np.asarray(a) for a, b in zip(*map(jax.tree.leaves, (low, high)), strict=True)]
+        if not all(np.all((width > 0) & np.isfinite(width)) for width in widths):
             raise ValueError(f"low must be below high and both finite in every coordinate, got {low} and {high}")
     return Partial(_uniform, low, high)
 

@@ -52,10 +52,11 @@ def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) 
         raise ValueError("the density is zero at every draw of the fitted components: the fit failed")
     importance = np.exp(log_importance - log_importance.max())
     importance /= importance.sum()
+    relative = np.exp(log_probs - log_probs.max(axis=1, keepdims=True))
     weights = np.full(num_components, 1.0 / num_components)
     for _ in range(MAX_ITERATIONS):
-        joint = log_probs + np.log(np.maximum(weights, 1e-300))
-        responsibilities = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
+        joint = relative * weights
+        responsibilities = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
         updated = importance @ responsibilities
         has_converged = np.abs(updated - weights).max() < 1e-7
         weights = updated

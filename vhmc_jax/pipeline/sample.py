@@ -1,5 +1,7 @@
 """From a log density to draws in one call."""
 
+import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,9 +22,12 @@ from vhmc_jax.pipeline.result import Phase, Result
 from vhmc_jax.runner.chains import Chains, run_chains
 
 NUM_BURNIN = 50
+NUM_EVIDENCE_DRAWS = 8192
 MANY_UNDISCOVERED = 0.02
 MANY_DIVERGENCES = 0.001
 WIDE_STARTS = 3
+FITTED = ("num_starts", "target_acceptance", "num_tries", "jump_probability", "friction", "num_pilot")
+"""Arguments that the search and the fit take alone."""
 
 
 def sample(
@@ -39,6 +44,7 @@ def sample(
     friction: float = 0.5,
     num_burnin: int = NUM_BURNIN,
     thinning: int = 1,
+    num_pilot: int = 0,
     frozen: Frozen | None = None,
     progress: bool = True,
     **fit_options: Any,
@@ -75,8 +81,12 @@ def sample(
         Iterations before the first stored one.
     thinning
         One iteration in ``thinning`` is stored.
+    num_pilot
+        Draws of each chain in a pilot run of VHMC, to which the guide is fitted once more before it is frozen; 0 for
+        none. It pays where the first fit is poor: a pilot run has the right weights, and sees whole modes.
     frozen
-        ``result.frozen`` of an earlier call: produce with it, without searching and fitting again.
+        ``result.frozen`` of an earlier call: produce with it, without searching and fitting again. What the fit would
+        have decided is then not for the caller to give.
     progress
         Whether to show what is going on. Ctrl-C during production returns the draws so far in any case.
     fit_options
@@ -98,15 +108,19 @@ def sample(
     logdensity_fn = as_pytree_function(logdensity_fn)
     num_chains, num_samples = as_count("num_chains", num_chains, 1), as_count("num_samples", num_samples, 1)
     num_burnin, thinning = as_count("num_burnin", num_burnin, 0), as_count("thinning", thinning, 1)
-    num_tries = as_count("num_tries", num_tries, 1)
+    num_tries, num_pilot = as_count("num_tries", num_tries, 1), as_count("num_pilot", num_pilot, 0)
     if jump_probability is not None:
         as_parameter("jump_probability", jump_probability, nonnegative=True, at_most=1.0)
+    if frozen is not None:
+        values = num_starts, target_acceptance, num_tries, jump_probability, friction, num_pilot
+        defaults = inspect.signature(sample).parameters
+        changed = [name for name, value in zip(FITTED, values, strict=True) if value != defaults[name].default]
+        if names := [*changed, *fit_options]:
+            raise ValueError(f"frozen has been fitted already: leave out {', '.join(names)}, or frozen")
     if (initial_positions is None) == (frozen is None):
         given = "neither" if frozen is None else "both"
         raise ValueError(f"give initial_positions to search for modes, or frozen to produce with it, got {given}")
-    key_modes, key_warmup, key_starts, key_chains, key_evidence = (
-        random.as_jax_key(key) for key in random.split(rng_key, 5)
-    )
+    key_modes, key_warmup, key_chains, key_evidence = (random.as_jax_key(key) for key in random.split(rng_key, 4))
 
     phases: list[Phase] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -118,35 +132,45 @@ def sample(
                 )
                 _warn_of_narrow_starts(initial_positions, modes)
             phases.append(_phase("discover", clock, modes.num_gradients, modes.num_densities))
-            with Clock() as clock, tqdm(total=1, desc="warm-up", bar_format="{desc}: {elapsed}", disable=not progress):
-                frozen = warm_up(
-                    key_warmup,
-                    logdensity_fn,
-                    modes,
-                    target_acceptance=target_acceptance,
-                    num_tries=num_tries,
-                    jump_probability=jump_probability,
-                    friction=friction,
-                    **fit_options,
+            fit = functools.partial(
+                warm_up,
+                logdensity_fn=logdensity_fn,
+                modes=modes,
+                target_acceptance=target_acceptance,
+                num_tries=num_tries,
+                jump_probability=jump_probability,
+                friction=friction,
+                **fit_options,
+            )
+            with Clock() as clock, _elapsed("warm-up", progress):
+                frozen = fit(rng_key=key_warmup)
+            phases.append(_phase("warm up", clock, *_spent(modes, frozen)))
+            if num_pilot:
+                with Clock() as clock, _elapsed("pilot", progress):
+                    key_pilot, key_refit = jax.random.split(key_warmup)
+                    pilot, cost = _produce(key_pilot, logdensity_fn, frozen, num_chains, num_pilot, num_burnin)
+                    positions, _, logdensities = pilot.kept
+                    refitted = fit(rng_key=key_refit, pilot=(positions, logdensities))
+                gradients, densities = (a + b for a, b in zip(cost, _spent(modes, refitted), strict=True))
+                frozen = refitted._replace(
+                    num_gradients=frozen.num_gradients + gradients, num_densities=frozen.num_densities + densities
                 )
-            gradients, densities = frozen.num_gradients, frozen.num_densities
-            phases.append(_phase("warm up", clock, gradients - modes.num_gradients, densities - modes.num_densities))
+                phases.append(_phase("pilot", clock, gradients, densities))
 
     with Clock() as clock:
-        chains = run_chains(
+        chains, cost = _produce(
             key_chains,
-            frozen.kernel(logdensity_fn),
-            frozen.starts(key_starts, logdensity_fn, num_chains),
+            logdensity_fn,
+            frozen,
+            num_chains,
             num_samples,
-            num_burnin=num_burnin,
+            num_burnin,
             thinning=thinning,
-            keep=_keep,
             progress=progress,
             stop_on_interrupt=True,
         )
-        jax.block_until_ready(chains)
     draws, infos, logdensities = chains.kept
-    phases.append(_phase("produce", clock, *_evaluations(chains)))
+    phases.append(_phase("produce", clock, *cost))
 
     with Clock() as clock:
         report = mode_report(
@@ -156,8 +180,16 @@ def sample(
             infos=infos,
             undiscovered_share=frozen.modes.undiscovered_share,
         )
-        evidence = log_evidence(key_evidence, logdensity_fn, frozen.guide, draws, logdensities=logdensities)
-    phases.append(_phase("judge", clock, 0, 0))
+        num_guide_draws = min(logdensities.size, NUM_EVIDENCE_DRAWS)
+        evidence = log_evidence(
+            key_evidence,
+            logdensity_fn,
+            frozen.guide,
+            draws,
+            logdensities=logdensities,
+            num_guide_draws=num_guide_draws,
+        )
+    phases.append(_phase("judge", clock, 0, num_guide_draws))
     return Result(
         draws=draws,
         infos=infos,
@@ -194,13 +226,35 @@ def _phase(name: str, clock: Clock, num_gradients: int, num_densities: int) -> P
     return Phase(name, clock.seconds, clock.compile_seconds, num_gradients, num_densities)
 
 
-def _evaluations(chains: Chains) -> tuple[int, int]:
-    """Gradients and densities of all iterations, stored or not."""
-    means = chains.info_means
-    return tuple(
+def _elapsed(name: str, progress: bool) -> tqdm:
+    return tqdm(total=1, desc=name, bar_format="{desc}: {elapsed}", disable=not progress)
+
+
+def _spent(modes: Modes, frozen: Frozen) -> tuple[int, int]:
+    """Gradients and densities of the warm-up alone."""
+    return frozen.num_gradients - modes.num_gradients, frozen.num_densities - modes.num_densities
+
+
+def _produce(
+    rng_key: Array,
+    logdensity_fn: Callable,
+    frozen: Frozen,
+    num_chains: int,
+    num_samples: int,
+    num_burnin: int,
+    **options: Any,
+) -> tuple[Chains, tuple[int, int]]:
+    """Chains of VHMC from the guide, and the gradients and densities of all iterations, stored or not."""
+    key_starts, key_chains = (random.as_jax_key(key) for key in random.split(rng_key))
+    starts, num_densities = frozen.starts(key_starts, logdensity_fn, num_chains)
+    kernel = frozen.kernel(logdensity_fn)
+    chains = run_chains(key_chains, kernel, starts, num_samples, num_burnin=num_burnin, keep=_keep, **options)
+    jax.block_until_ready(chains)
+    gradients, densities = (
         round(float(np.sum(np.asarray(mean, np.float64))) * chains.next_iteration)
-        for mean in (means.num_gradients, means.num_densities)
-    )  # type: ignore[return-value]
+        for mean in (chains.info_means.num_gradients, chains.info_means.num_densities)
+    )
+    return chains, (gradients, densities + num_densities)
 
 
 def _warnings(frozen: Frozen, infos: Any, report: Any, evidence_notes: tuple[str, ...]) -> list[str]:
@@ -225,7 +279,7 @@ def _warnings(frozen: Frozen, infos: Any, report: Any, evidence_notes: tuple[str
             f"About {frozen.modes.undiscovered_share:.1%} of starting points lead to modes not yet found: "
             "raise num_starts."
         )
-    num_divergent = int(np.sum(infos.is_divergent))
+    num_divergent = int(np.sum(np.asarray(infos.is_divergent)))
     if num_divergent > MANY_DIVERGENCES * is_jump.size:
         found.append(
             f"{num_divergent} of {is_jump.size} steps diverged: raise target_acceptance, or change variables where "
