@@ -4,8 +4,9 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 NOTEBOOKS := $(wildcard notebooks/*.py)
+EXPERIMENTS := e1_equipotential e2_pair e3_dimension e4_scales e5_logistic e6_parallel
 
-.PHONY: help demo test test-fast lint bench notebooks
+.PHONY: help demo test test-fast lint bench notebooks paper peers
 
 help:
 	@echo "make demo       run the demo: a table, and a picture in out/"
@@ -14,6 +15,8 @@ help:
 	@echo "make lint       check style, format and types"
 	@echo "make bench      run the benchmarks"
 	@echo "make notebooks  execute the notebooks"
+	@echo "make paper      run the paper's experiments with few runs: pictures and a page in out/paper/"
+	@echo "make peers      compare with other samplers (some hours; installs them too)"
 
 demo: .venv/stamp
 	@$(BIN)/python benchmarks/demo.py
@@ -44,6 +47,13 @@ notebooks: .venv/stamp
 	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m jupytext --quiet --to ipynb --execute \
 	    --output "out/$$(basename "$$notebook" .py).ipynb" "$$notebook" || exit 1; \
 	done
+
+paper: .venv/stamp
+	@for experiment in $(EXPERIMENTS); do $(BIN)/python benchmarks/paper/$$experiment.py --quick || exit 1; done
+
+peers: .venv/stamp
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[peers]'
+	@$(BIN)/python benchmarks/peers/compare.py
 
 .venv/stamp: pyproject.toml
 	@echo "Setting up .venv (some minutes the first time)"
