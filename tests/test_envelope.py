@@ -32,6 +32,7 @@ def test_expected_acceptance_is_what_jumps_have(log_envelope):
     assert float(info.is_accepted.mean()) == pytest.approx(expected, abs=0.015)
 
 
+@pytest.mark.slow
 def test_the_best_is_better_than_its_neighbours():
     ratios = log_ratios(4000)
     best, acceptance = best_envelope(ratios, 4)

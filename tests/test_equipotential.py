@@ -272,6 +272,7 @@ def test_without_a_root_nothing_moves(solver, dtype):
 # The kernel.
 
 
+@pytest.mark.slow
 @every_dtype
 def test_always_accepted_on_a_gaussian(dtype):
     """In single precision as well, for these draws: a transformation whose slopes are lost is the identity."""

@@ -87,6 +87,7 @@ def test_fixed_point_is_meng_and_wongs():
     np.testing.assert_allclose(numerator / denominator, r, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_pytree_positions_given_densities_and_single_precision():
     target = replace(high_dimensional_pair(2), log_normalizer=TRUTH)
     draws = target.sample(jax.random.key(2), 2000).reshape(4, 500, 2)

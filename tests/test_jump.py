@@ -78,6 +78,7 @@ def far_guide(distance):
     return vj.GaussianMixture(jnp.zeros(1), jnp.full((1, 2), distance), jnp.eye(2)[None])
 
 
+@pytest.mark.slow
 def test_first_try_that_passes_is_taken():
     """Neither the best nor the last, and none where none passes: the tries one by one, by the definition."""
     log_envelope, num_tries = 0.7, 3
@@ -115,6 +116,7 @@ def test_first_try_that_passes_is_taken():
     assert np.any(first[is_found] != best[is_found]), "the first was always the best: the test shows nothing"
 
 
+@pytest.mark.slow
 def test_weight_in_the_state_is_that_of_the_position():
     kernel, guide = jump(-0.5, jnp.float64), guide_of_a_pair(PAIR, jnp.float64)
     states = jax.vmap(kernel.init)(PAIR.sample(KEY, 50))

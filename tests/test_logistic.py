@@ -63,6 +63,7 @@ def test_data_are_arguments_of_the_program():
     assert not np.allclose(*positions)
 
 
+@pytest.mark.slow
 @every_data_set
 def test_maximum(target):
     fit = maximum_a_posteriori(target)

@@ -133,6 +133,7 @@ def test_many_degrees_of_freedom_are_gaussian_in_single_precision():
     np.testing.assert_allclose(student_values, gaussian_values, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_mixture_is_built_under_transformations():
     log_weights, means, factors = parameters(2, 2)
     x = jnp.zeros(2)
