@@ -55,13 +55,13 @@ def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) 
     relative = np.exp(log_probs - log_probs.max(axis=1, keepdims=True))
     weights = np.full(num_components, 1.0 / num_components)
     for _ in range(MAX_ITERATIONS):
-        joint = relative * weights
-        responsibilities = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
-        updated = importance @ responsibilities
+        updated = weights * (relative.T @ (importance / np.maximum(relative @ weights, 1e-300)))
         has_converged = np.abs(updated - weights).max() < 1e-7
         weights = updated
         if has_converged:
             break
+    joint = relative * weights
+    responsibilities = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
     return ComponentWeights(weights, responsibilities, log_importance)
 
 
