@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -119,7 +120,7 @@ def made_with(seconds: float) -> dict:
     arguments = [shown(Path(sys.argv[0])), *sys.argv[1:]]
     return {
         "command": " ".join(["python", *arguments]),
-        "commit": commit(),
+        "commit": COMMIT,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "python": platform.python_version(),
         "jax": jax.__version__,
@@ -130,11 +131,10 @@ def made_with(seconds: float) -> dict:
 
 
 def commit() -> str:
-    """Short hash of the commit, with "+changes" where the package or the benchmarks differ from it."""
+    """Short hash of the commit, with "+changes" where the package or the paper's scripts differ from it."""
     try:
         short = _git("rev-parse", "--short", "HEAD")
-        code = ("vhmc_jax", "benchmarks", f":!{RESULTS}")
-        return short + ("+changes" if _git("status", "--porcelain", "--", *code) else "")
+        return short + ("+changes" if _git("status", "--porcelain", "--", "vhmc_jax", "benchmarks/paper") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -144,10 +144,19 @@ def _git(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+COMMIT = commit()
+"""Of the code as it was imported: the repository may move on while an experiment runs."""
+
+
 def shown(path: Path) -> str:
     """A path as seen from the repository, where it lies within."""
     path = path.resolve()
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def run_key(*names: Any) -> jax.Array:
+    """A key of its own for what is so named: runs that shared one would repeat each other's luck."""
+    return jax.random.key(zlib.crc32(" ".join(map(str, names)).encode()))
 
 
 def fitted_guide(target: Any, half_width: float, seed: int = 0) -> tuple[Any, Any, Any]:

@@ -9,7 +9,8 @@ then 20 of them; then one whose direction has a covariance fitted to a short run
 The paper does not say where its runs start. Here each starts from an exact draw, so that mixing alone is compared; what
 MMD² comes to from the origin instead is reported beside it. Runs go on after the paper's 200 samples, for figures that
 100 runs of 200 correlated samples are too few for: the integrated autocorrelation time (IACT), the effective size for
-1,000 evaluations, and the mean MMD² of 200 samples over all stretches of 200 in the longer runs.
+1,000 evaluations, and the mean MMD² of 200 samples over all stretches of 200 in the longer runs. LHMC makes L + 2 steps
+where HMC makes L, so HMC with 42 steps is run too: what LHMC gains beyond that is due to its thermostats.
 
     python benchmarks/paper/e1_equipotential.py [--quick]
 """
@@ -20,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
-from common import log_spaced, num_runs, options, over_runs, progress, read, save_picture, write
+from common import log_spaced, num_runs, options, over_runs, progress, read, run_key, save_picture, write
 
 import vhmc_jax as vj
 
@@ -32,8 +33,10 @@ PAPER = {"step_size": 0.05, "num_integration_steps": 40, "inverse_mass_matrix": 
 LANGEVIN = {**PAPER, "friction": 0.5}
 PAPER_SOLVER = {"solver": "paper", "max_iterations": 10, "tolerance": 0.01}
 NUM_SAMPLES = 200
-NUM_LONG = 4000
+NUM_LONG = {"HMC": 40_000, "HMC, L = 42": 40_000, "LHMC": 40_000}  # a tenth between them is to be told
+NUM_LONG_ET = 4000
 MAX_LAG = 100
+LONGER = "HMC, L = 42"
 COLOURS = {
     "HMC": "#333333",
     "LHMC": "#E69F00",
@@ -60,6 +63,7 @@ def kernels(metric):
     density = TARGET.logdensity
     return {
         "HMC": vj.hmc(density, **PAPER),
+        LONGER: vj.hmc(density, **{**PAPER, "num_integration_steps": 42}),
         "LHMC": vj.lhmc(density, **LANGEVIN),
         "LHMC-ET, paper's iteration": vj.lhmc_et(density, **LANGEVIN, **PAPER_SOLVER),
         "LHMC-ET": vj.lhmc_et(density, **LANGEVIN),
@@ -72,17 +76,28 @@ def discrepancy(draws):
     return vj.diagnostics.mmd_curve(draws, mean=TARGET.mean, covariance=TARGET.covariance)
 
 
-def measure(kernel, runs, num_long):
+def integrated_time(chains):
+    return chains.size / float(vj.diagnostics.ess(chains, kind="mean"))
+
+
+def keep_position(state, info):
+    return state.position
+
+
+def measure(name, kernel, runs, num_long):
     """Figures of all runs of a kernel: the paper's 200 samples, and what the runs come to when they go on."""
-    starts = TARGET.sample(jax.random.key(0), runs)
-    chains = vj.run_chains(jax.random.key(2), kernel, starts, num_long)
-    stretches = chains.draws.reshape(-1, NUM_SAMPLES, 2)
-    from_origin = vj.run_chains(jax.random.key(3), kernel, jnp.zeros((runs, 2)), num_long).draws[:, :NUM_SAMPLES]
-    paper = chains.draws[:, :NUM_SAMPLES]
-    slow = chains.draws @ slow_direction()
+    starts = TARGET.sample(run_key("E1 starts", name), runs)
+    chains = vj.run_chains(run_key("E1", name), kernel, starts, num_long, keep=keep_position)
+    draws = chains.kept
+    from_origin = vj.run_chains(
+        run_key("E1 from the origin", name), kernel, jnp.zeros((runs, 2)), NUM_SAMPLES, keep=keep_position
+    ).kept
+    paper, stretches = draws[:, :NUM_SAMPLES], draws.reshape(-1, NUM_SAMPLES, 2)
+    slow = draws @ slow_direction()
     curve = discrepancy(paper)
     means = jax.tree.map(lambda field: float(field.mean()), chains.info_means)
-    iact = slow.size / float(vj.diagnostics.ess(slow, kind="mean"))
+    iact = integrated_time(slow)
+    by_group = [integrated_time(group) for group in np.array_split(np.asarray(slow), min(10, runs))]
     return {
         "autocorrelation": over_runs(
             vj.diagnostics.autocorrelation(slow[:, :NUM_SAMPLES], MAX_LAG, mean=jnp.zeros(()))
@@ -91,7 +106,9 @@ def measure(kernel, runs, num_long):
         "mmd_end": over_runs(curve[:, -1]),
         "mmd_end_of_stretches": over_runs(discrepancy(stretches)[:, -1].reshape(runs, -1).mean(axis=1)),
         "mmd_end_from_origin": over_runs(discrepancy(from_origin)[:, -1]),
+        "samples_of_iact": num_long,
         "iact": iact,
+        "iact_error": float(np.std(by_group, ddof=1) / np.sqrt(len(by_group))) if len(by_group) > 1 else None,
         "evaluations": means.num_gradients + means.num_densities,
         "ess_per_1000": 1000 / (iact * (means.num_gradients + means.num_densities)),
         "acceptance": means.acceptance_rate,
@@ -103,18 +120,18 @@ def main():
     chosen = options(__doc__)
     if not chosen.draw:
         started = time.perf_counter()
-        runs, num_long = num_runs(chosen, 100, 20), 1000 if chosen.quick else NUM_LONG
+        runs = num_runs(chosen, 100, 20)
         with progress("E1: fitting a metric"):
             metric = fitted_metric(64)
         samplers = {}
         for name, kernel in kernels(metric).items():
             with progress(f"E1: {name}"):
-                samplers[name] = measure(kernel, runs, num_long)
+                num_long = 1000 if chosen.quick else NUM_LONG.get(name, NUM_LONG_ET)
+                samplers[name] = measure(name, kernel, runs, num_long)
         ideal = discrepancy(TARGET.sample(jax.random.key(4), runs * NUM_SAMPLES).reshape(runs, NUM_SAMPLES, 2))
         settings = {
             "runs": runs,
             "samples": NUM_SAMPLES,
-            "samples_of_iact": num_long,
             "starts": "exact draws",
             **LANGEVIN,
             "paper_solver": PAPER_SOLVER,
@@ -135,6 +152,8 @@ def draw(chosen):
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     numbers = results["sample_numbers"]
     for name, figures in results["samplers"].items():
+        if name == LONGER:
+            continue  # on HMC's, to the eye
         for axes, x, curve in (
             (left, range(MAX_LAG + 1), figures["autocorrelation"]),
             (right, numbers, figures["mmd"]),

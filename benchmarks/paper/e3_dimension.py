@@ -19,7 +19,18 @@ import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
-from common import fitted_guide, guide_results, num_runs, options, over_runs, progress, read, save_picture, write
+from common import (
+    fitted_guide,
+    guide_results,
+    num_runs,
+    options,
+    over_runs,
+    progress,
+    read,
+    run_key,
+    save_picture,
+    write,
+)
 from jax.tree_util import Partial
 
 import vhmc_jax as vj
@@ -64,10 +75,15 @@ def keep_sums(state, info):
     return state.positions, state.responsibilities
 
 
-def block_means(kernel, target, starts, iterations):
+def block_means(name, kernel, target, starts, iterations):
     """Means over blocks of iterations of the positions and responsibilities of every chain, and of the infos."""
     chains = vj.run_chains(
-        jax.random.key(1), summed(kernel, target), starts, iterations // BLOCK, thinning=BLOCK, keep=keep_sums
+        run_key("E3", target.dim, name),
+        summed(kernel, target),
+        starts,
+        iterations // BLOCK,
+        thinning=BLOCK,
+        keep=keep_sums,
     )
     means = [np.diff(np.asarray(sums, np.float64), axis=1, prepend=0.0) / BLOCK for sums in chains.kept]
     return *means, jax.tree.map(lambda field: float(field.mean()), chains.info_means)
@@ -108,12 +124,14 @@ def measure_dimension(dim, runs):
     samplers = {}
 
     with progress(f"E3 d = {dim}: HMC"):
-        positions, responsibilities, means = block_means(vj.hmc(density, **PAPER), target, origin, NUM_ITERATIONS)
+        positions, responsibilities, means = block_means(
+            "HMC", vj.hmc(density, **PAPER), target, origin, NUM_ITERATIONS
+        )
         samplers["HMC"] = measure(target, positions[:, burnin:], responsibilities[:, burnin:], means)
 
     with progress(f"E3 d = {dim}: parallel HMC"):
         starts = jnp.tile(modes.positions, (runs, 1))  # the chains of a run are neighbours
-        blocks = block_means(vj.hmc(density, **PAPER), target, starts, NUM_ITERATIONS // num_modes)
+        blocks = block_means("parallel HMC", vj.hmc(density, **PAPER), target, starts, NUM_ITERATIONS // num_modes)
         # A block of a run is one of each of its chains, and so as many times longer.
         positions, responsibilities = (
             block.reshape(runs, num_modes, *block.shape[1:]).mean(axis=1)[:, burnin // num_modes :]
@@ -126,7 +144,7 @@ def measure_dimension(dim, runs):
             kernel = vj.vhmc(
                 density, guide, friction=FRICTION, jump_probability=beta, log_envelope=report.log_envelope, **PAPER
             )
-            positions, responsibilities, means = block_means(kernel, target, origin, NUM_ITERATIONS)
+            positions, responsibilities, means = block_means(f"VHMC {beta}", kernel, target, origin, NUM_ITERATIONS)
             samplers[f"VHMC, β = {beta}"] = {
                 **measure(target, positions[:, burnin:], responsibilities[:, burnin:], means),
                 "perfect_jumps": perfect_rem(target, beta),

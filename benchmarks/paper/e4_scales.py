@@ -15,7 +15,18 @@ import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
-from common import fitted_guide, guide_results, num_runs, options, over_runs, progress, read, save_picture, write
+from common import (
+    fitted_guide,
+    guide_results,
+    num_runs,
+    options,
+    over_runs,
+    progress,
+    read,
+    run_key,
+    save_picture,
+    write,
+)
 
 import vhmc_jax as vj
 
@@ -43,11 +54,16 @@ def weights_by_run(target, draws):
     return jax.vmap(lambda run: jnp.mean(jax.vmap(target.mode_responsibilities)(run), axis=0))(draws)
 
 
-def measure(name, kernel, runs):
+def measure(name, sampler, kernel, runs):
     """Weights over all runs, scatter and histogram of the first."""
     target = TARGETS[name]
     chains = vj.run_chains(
-        jax.random.key(1), kernel, jnp.zeros((runs, target.dim)), NUM_SAMPLES, num_burnin=NUM_BURNIN, keep=keep_position
+        run_key("E4", name, sampler),
+        kernel,
+        jnp.zeros((runs, target.dim)),
+        NUM_SAMPLES,
+        num_burnin=NUM_BURNIN,
+        keep=keep_position,
     )
     weights = np.asarray(weights_by_run(target, chains.kept), np.float64)
     labels = np.argmax(np.asarray(jax.vmap(jax.vmap(target.mode_responsibilities))(chains.kept)), axis=-1)
@@ -83,7 +99,7 @@ def measure_target(name, runs):
     samplers = {}
     for sampler, kernel in kernels.items():
         with progress(f"E4 {name}: {sampler}"):
-            samplers[sampler] = measure(name, kernel, runs)
+            samplers[sampler] = measure(name, sampler, kernel, runs)
     return {"truth": target.mode_weights, "samplers": samplers, "guide": guide_results(report, modes)}
 
 
@@ -141,7 +157,7 @@ def draw(chosen, results):
                 linestyle="--" if sampler == "HMC" else "-",
             )  # fmt: skip
         histogram.set(title=f"{title}, one run", xlabel="x" if name == "three" else "x[0]", ylabel="density")
-        histogram.legend(loc="upper right", frameon=False)
+        histogram.legend(loc="upper right" if name == "three" else "upper center", frameon=False)
     save_picture(chosen, "e4", figure)
 
 
