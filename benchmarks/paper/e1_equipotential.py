@@ -86,12 +86,11 @@ def keep_position(state, info):
 
 def measure(name, kernel, runs, num_long):
     """Figures of all runs of a kernel: the paper's 200 samples, and what the runs come to when they go on."""
-    starts = TARGET.sample(run_key("E1 starts", name), runs)
+    exact = TARGET.sample(run_key("E1 starts", name), runs)
+    # Runs from exact draws and from the origin are chains of one program; the latter go on for company.
+    starts = jnp.concatenate([exact, jnp.zeros_like(exact)])
     chains = vj.run_chains(run_key("E1", name), kernel, starts, num_long, keep=keep_position)
-    draws = chains.kept
-    from_origin = vj.run_chains(
-        run_key("E1 from the origin", name), kernel, jnp.zeros((runs, 2)), NUM_SAMPLES, keep=keep_position
-    ).kept
+    draws, from_origin = chains.kept[:runs], chains.kept[runs:, :NUM_SAMPLES]
     paper, stretches = draws[:, :NUM_SAMPLES], draws.reshape(-1, NUM_SAMPLES, 2)
     slow = draws @ slow_direction()
     curve = discrepancy(paper)

@@ -144,6 +144,15 @@ def on_one_core(function: Callable) -> Callable:
     return lambda *arguments: jax.tree.map(np.asarray, compiled(*arguments))
 
 
+def one_by_one(function: Callable) -> Callable:
+    """A loop over runs, jitted, with NumPy arrays back: for kernels and guides, which solve more than one batch.
+
+    Two batched solves at once wait for the same threads, and may do so for ever; solves of one matrix do not.
+    """
+    compiled = jax.jit(lambda *arguments: jax.lax.map(lambda one: function(*one), arguments))
+    return lambda *arguments: jax.tree.map(np.asarray, compiled(*arguments))
+
+
 # The fits.
 
 

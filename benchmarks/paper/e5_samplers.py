@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from e5_posterior import Problem, Run, logdensity, on_one_core, over_runs
+from e5_posterior import Problem, Run, logdensity, on_one_core, one_by_one, over_runs
 from jax.tree_util import Partial
 
 import vhmc_jax as vj
@@ -102,7 +102,7 @@ def sampler_of(sampler: str, problem: Problem, chunk: int) -> tuple[Any, Any]:
         state, (draws, infos) = jax.lax.scan(iteration, state, jax.random.split(key, chunk))
         return state, draws, jax.tree.map(lambda x: jnp.mean(x.astype(jnp.float32)), infos)
 
-    return on_one_core(start), over_runs(advance, len(problem.is_training))
+    return one_by_one(start), over_runs(advance, len(problem.is_training))
 
 
 def sample(
@@ -172,7 +172,7 @@ def with_guide(problem: Problem, numbers: Numbers, pilot: np.ndarray, seed: int)
         return jax.lax.map(one, jax.random.split(key, 1000), batch_size=50)
 
     keys = jax.random.split(jax.random.key(seed), len(pilot))
-    ratios = np.asarray(over_runs(log_ratios, len(pilot))(problem.runs, on_one_core(guide_of)(numbers), keys))
+    ratios = np.asarray(over_runs(log_ratios, len(pilot))(problem.runs, one_by_one(guide_of)(numbers), keys))
     envelopes, acceptances = np.asarray([best_envelope(ratio, NUM_TRIES) for ratio in ratios]).T
     return numbers._replace(log_envelope=envelopes.astype(np.float32)), float(acceptances.mean())
 
