@@ -120,7 +120,9 @@ def sample(
     if (initial_positions is None) == (frozen is None):
         given = "neither" if frozen is None else "both"
         raise ValueError(f"give initial_positions to search for modes, or frozen to produce with it, got {given}")
-    key_modes, key_warmup, key_chains, key_evidence = (random.as_jax_key(key) for key in random.split(rng_key, 4))
+    key_modes, key_warmup, key_chains, key_evidence, key_pilot, key_refit = (
+        random.as_jax_key(key) for key in random.split(rng_key, 6)
+    )
 
     phases: list[Phase] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -147,7 +149,6 @@ def sample(
             phases.append(_phase("warm up", clock, *_spent(modes, frozen)))
             if num_pilot:
                 with Clock() as clock, _elapsed("pilot", progress):
-                    key_pilot, key_refit = jax.random.split(key_warmup)
                     pilot, cost = _produce(key_pilot, logdensity_fn, frozen, num_chains, num_pilot, num_burnin)
                     positions, _, logdensities = pilot.kept
                     refitted = fit(rng_key=key_refit, pilot=(positions, logdensities))
