@@ -57,7 +57,10 @@ def environment() -> dict[str, Any]:
 
 
 def measure(name: str, module: Any, case: Case, num_seeds: int, limit: float) -> dict[str, Any]:
-    """All budgets and seeds of one sampler on one target; a budget that would take too long is left out, and named."""
+    """All budgets and seeds of one sampler on one target.
+
+    What would take too long is one run instead of several, and greater budgets are left out, and named.
+    """
     settings = best_settings(name, module, case)
     num_seeds = min(num_seeds, module.NUM_SEEDS or num_seeds)
     record: dict[str, Any] = {"settings": settings, "environment": environment(), "budgets": {}, "left_out": []}
@@ -74,6 +77,8 @@ def measure(name: str, module: Any, case: Case, num_seeds: int, limit: float) ->
             len(rows) < MOST_SEEDS and sum(row["seconds"] for row in rows) < ENOUGH_SECONDS
         ):
             rows.append(judge(case, module.run(case, settings, budget, len(rows))))
+            if rows[0]["seconds"] * num_seeds > limit:
+                break
         record["budgets"][f"{budget:g}"] = rows
         seconds = float(np.median([row["seconds"] for row in rows]))
         expected = 4.0 * seconds

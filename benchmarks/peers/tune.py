@@ -58,8 +58,10 @@ def main() -> None:
         for case in chosen(options.targets, cases(), "target").values():
             if read(PATH).get(name, {}).get(case.name) and not (options.samplers and options.targets):
                 continue
-            rows = []
-            for settings in module.grid(case):
+            rows, grid = [], module.grid(case)
+            if len(grid) == 1:
+                continue
+            for settings in grid:
                 started = time.perf_counter()
                 rows.append(measure(module, case, settings, options.seeds))
                 row = rows[-1]
