@@ -38,15 +38,20 @@ def guide_of(target):
 
 
 def loop(kernel):
-    """A compiled loop over iterations of the vmapped step, with the mean of the info."""
+    """A compiled loop over iterations of the vmapped step; infos are added up for each chain, as in ``run_chains``."""
 
     @functools.partial(jax.jit, static_argnames="num_iterations")
     def run(rng_key, states, num_iterations):
-        def body(states, keys):
+        def body(carry, keys):
+            states, totals = carry
             states, info = jax.vmap(kernel.step)(keys, states)
-            return states, jax.tree.map(lambda field: jnp.mean(field.astype(jnp.float32)), info)
+            return (states, jax.tree.map(jnp.add, totals, info)), None
 
-        return jax.lax.scan(body, states, jax.random.split(rng_key, (num_iterations, NUM_CHAINS)))
+        keys = jax.random.split(rng_key, (num_iterations, NUM_CHAINS))
+        infos = jax.eval_shape(jax.vmap(kernel.step), keys[0], states)[1]
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), infos)
+        (states, totals), _ = jax.lax.scan(body, (states, nothing), keys)
+        return states, jax.tree.map(lambda total: jnp.mean(total) / num_iterations, totals)
 
     return run
 
@@ -87,8 +92,8 @@ def main():
             for name, run in runs.items():
                 best[name] = min(best[name], seconds(run))
         _, info = runs["vhmc"]()
-        rejected = float(info.is_second_stage.mean()) / (1 - JUMP_PROBABILITY)
-        jumped = float(info.jump_accepted.mean()) / JUMP_PROBABILITY
+        rejected = float(info.is_second_stage) / (1 - JUMP_PROBABILITY)
+        jumped = float(info.jump_accepted) / JUMP_PROBABILITY
         print(
             f"{dim:5}{1e6 * best['lhmc'] / num_iterations:18.0f}{best['vhmc'] / best['lhmc']:13.2f}"
             f"{best['cond'] / best['lhmc']:15.2f}{rejected:10.3f}{jumped:10.3f}{compile_seconds['vhmc']:11.1f}",

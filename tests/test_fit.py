@@ -96,7 +96,7 @@ def test_a_mode_of_no_mass_keeps_a_floor(far):
 
     guide, report = vj.fit_guide(jax.random.key(0), lopsided, modes, weight_floor=0.02, **SMALL)
     weights = np.asarray(jax.nn.softmax(guide.log_weights))
-    assert report.mode_weights[1] < 1e-12
+    assert report.mode_weights[1] < 1e-8, "not below the tolerance of its iteration"
     assert weights[report.component_modes == 1].sum() > 0.005
 
 
@@ -138,5 +138,6 @@ def test_bad_arguments_are_named(far, argument, value):
 def test_a_poor_fit_is_warned_of_where_jumps_fail_too(far):
     report = far[2][1]._replace(pareto_k=np.array([0.9, 0.9]), expected_acceptance_by_mode=np.array([0.95, 0.4]))
     with pytest.warns(UserWarning, match=r"Pareto-k is above 0.7 for modes \[1\]"):
-        _warn(report)
-    _warn(report._replace(expected_acceptance_by_mode=np.array([0.95, 0.95])))
+        _warn(report, least_weight=0.01)
+    _warn(report, least_weight=0.4)
+    _warn(report._replace(expected_acceptance_by_mode=np.array([0.95, 0.95])), least_weight=0.01)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
+from vhmc_jax.pipeline.sample import _num_burnin
 from vhmc_jax.runner import progress
 
 pytestmark = pytest.mark.slow
@@ -70,6 +71,13 @@ def test_frozen_produces_more_and_nothing_of_it_changes(result):
     kernel = result.frozen.kernel(logdensity)
     longer = vj.run_chains(KEY, kernel, initial_states=result.final_states, first_iteration=result.next_iteration)
     assert longer.draws["a"].shape == (32, 1000)
+
+
+def test_burnin_goes_on_until_chains_have_jumped(result):
+    frozen = result.frozen
+    assert _num_burnin(frozen) == 10
+    assert _num_burnin(frozen._replace(jump_probability=0.2)) == 40
+    assert _num_burnin(frozen._replace(jump_probability=0.0)) == 80
 
 
 def test_what_was_fitted_already_is_not_for_the_caller(result):

@@ -43,3 +43,16 @@ def test_errors_are_the_spread_over_seeds():
 def test_a_density_of_zero_everywhere_is_named():
     with pytest.raises(ValueError, match="density is zero at every draw"):
         weigh_components(np.full(4, -np.inf), np.zeros((4, 2)))
+
+
+def test_components_that_overlap_reach_the_greatest_likelihood():
+    # At the maximum Σ W qᵢ / q = 1 for every component with a weight, and at most 1 for the others.
+    rng = np.random.default_rng(1)
+    means, scales = np.array([0.0, 0.0, 0.3, 4.0]), np.array([1.0, 2.0, 1.1, 1.0])
+    x = np.concatenate([rng.normal(m, s, 2000) for m, s in zip(means, scales, strict=True)])
+    log_probs = norm.logpdf(x[:, None], means, scales)
+    found = weigh_components(np.log(0.8 * norm.pdf(x) + 0.2 * norm.pdf(x, 4.0, 1.3)), log_probs)
+    importance = np.exp(found.log_importance) / np.exp(found.log_importance).sum()
+    slopes = np.exp(log_probs).T @ (importance / (np.exp(log_probs) @ found.weights))
+    assert np.all(slopes < 1 + 1e-4)
+    np.testing.assert_allclose(slopes[found.weights > 1e-3], 1.0, atol=1e-4)

@@ -6,14 +6,15 @@ w = max(1, e^{ℓ − log c}) is the weight of the jump's correction.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from vhmc_jax.base import Array, as_count, as_pytree_function
 
-GRID_SIZE = 128
+GRID_SIZE, NUM_ROUNDS = 24, 2
+"""Values of log c that are tried, and how often between ever closer ends."""
 LARGEST = 600.0
 """Logarithm of a weight beyond which it is cut, lest it overflow: from there no jump leads away."""
 
@@ -65,7 +66,7 @@ def _log_ratios(rng_key: Array, logdensity_fn: Callable, sample: Callable, log_p
     return jax.vmap(one)(jax.random.split(rng_key, num_draws))
 
 
-def best_envelope(log_ratios: np.ndarray, num_tries: int) -> tuple[float, float]:
+def best_envelope(log_ratios: np.ndarray, num_tries: int, weights: np.ndarray | None = None) -> tuple[float, float]:
     """The log envelope with the greatest expected acceptance of a jump, and that acceptance.
 
     Parameters
@@ -74,28 +75,39 @@ def best_envelope(log_ratios: np.ndarray, num_tries: int) -> tuple[float, float]
         ℓ at draws of the guide.
     num_tries
         K.
+    weights
+        Such that the sum of weights times f is the mean of f over the guide; by default 1/n.
 
     Returns
     -------
     log c and the probability that a jump from a draw of the target succeeds.
     """
-    log_ratios = np.asarray(log_ratios, np.float64)
-    log_ratios = np.where(np.isnan(log_ratios) | (log_ratios == np.inf), -np.inf, log_ratios)
-    finite = log_ratios[np.isfinite(log_ratios)]
-    if not finite.size:
+    draws = _sorted(log_ratios, weights)
+    if not np.isfinite(draws.log_ratios[-1]):
         raise ValueError(
             "the target's density is zero at every draw of the guide: fit the guide where the target has mass"
         )
-    # Beyond these ends the acceptance only falls: c q ≥ π everywhere, or every try passes.
-    grid = np.linspace(np.quantile(finite, 0.01) - 1.0, finite.max(), GRID_SIZE)
-    acceptances = np.asarray([jump_acceptance(log_ratios, c, num_tries) for c in grid])
-    # Of values that are as good, the largest: it corrects at the fewest points.
-    best = int(np.flatnonzero(acceptances >= acceptances.max() - 1e-6)[-1])
+    # Beyond these ends the acceptance hardly changes but falls: c q ≥ π nearly everywhere, or nearly every try passes.
+    guide_mass, target_mass = np.cumsum(draws.weights), np.cumsum(draws.weights * draws.importance)
+    is_finite = np.isfinite(draws.log_ratios)
+    low = draws.log_ratios[is_finite][np.searchsorted(guide_mass[is_finite], 0.01 * guide_mass[-1])] - 1.0
+    high = draws.log_ratios[np.searchsorted(target_mass, (1 - 1e-4) * target_mass[-1])]
+    high = max(high, low + 1.0)
+    for _ in range(NUM_ROUNDS):
+        grid = np.linspace(low, high, GRID_SIZE)
+        acceptances = np.asarray([draws.acceptance(c, num_tries) for c in grid])
+        # Of values that are as good, the largest: it corrects at the fewest points.
+        best = int(np.flatnonzero(acceptances >= acceptances.max() - 1e-6)[-1])
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, GRID_SIZE - 1)]
     return float(grid[best]), float(acceptances[best])
 
 
 def jump_acceptance(
-    log_ratios: np.ndarray, log_envelope: float, num_tries: int, shares: np.ndarray | None = None
+    log_ratios: np.ndarray,
+    log_envelope: float,
+    num_tries: int,
+    weights: np.ndarray | None = None,
+    shares: np.ndarray | None = None,
 ) -> float:
     """Expected acceptance of a jump, from draws of the guide.
 
@@ -107,6 +119,8 @@ def jump_acceptance(
         log c.
     num_tries
         K.
+    weights
+        Such that the sum of weights times f is the mean of f over the guide; by default 1/n.
     shares
         For each draw how much of it belongs to the mode from which the jump starts; by default all.
 
@@ -114,13 +128,34 @@ def jump_acceptance(
     -------
     The probability that a jump from a draw of the target (in that mode) succeeds.
     """
-    relative = log_ratios - log_envelope
-    passed = np.exp(np.minimum(relative, 0.0))
-    found = -np.expm1(num_tries * np.log1p(-min(passed.mean(), 1 - 1e-12)))
-    order = np.argsort(relative)
-    weights = np.exp(np.clip(relative[order], 0.0, LARGEST))
-    here = np.exp(relative[order] - relative.max()) * (1.0 if shares is None else shares[order])
-    there = passed[order] / passed.sum()
-    # E min(1, w*/w) over pairs: candidates above θ in the order are accepted, those below with w*/w.
-    below, above = np.cumsum(there * weights), 1 - np.cumsum(there)
-    return float(found * (here @ (below / weights + above)) / here.sum())
+    return _sorted(log_ratios, weights, shares).acceptance(log_envelope, num_tries)
+
+
+class _Draws(NamedTuple):
+    """Draws of the guide with ℓ ascending, and e^ℓ, the greatest being one, times their shares."""
+
+    log_ratios: np.ndarray
+    weights: np.ndarray
+    importance: np.ndarray
+
+    def acceptance(self, log_envelope: float, num_tries: int) -> float:
+        """[1 − (1 − p)ᴷ] E min(1, w(θ*) / w(θ))."""
+        relative = self.log_ratios - log_envelope
+        passed = self.weights * np.exp(np.minimum(relative, 0.0))
+        found = -np.expm1(num_tries * np.log1p(-min(passed.sum(), 1 - 1e-12)))
+        corrections = np.exp(np.clip(relative, 0.0, LARGEST))
+        here, there = self.weights * self.importance, passed / max(passed.sum(), 1e-300)
+        # E min(1, w*/w) over pairs: candidates above θ in the order are accepted, those below with w*/w.
+        below, above = np.cumsum(there * corrections), 1 - np.cumsum(there)
+        return float(found * (here @ (below / corrections + above)) / max(here.sum(), 1e-300))
+
+
+def _sorted(log_ratios: np.ndarray, weights: np.ndarray | None, shares: np.ndarray | None = None) -> _Draws:
+    """What is not a number, or infinite, counts as density zero."""
+    values = np.asarray(log_ratios, np.float64)
+    values = np.where(np.isnan(values) | (values == np.inf), -np.inf, values)
+    order = np.argsort(values)
+    weights = np.full(len(values), 1 / len(values)) if weights is None else weights[order]
+    values = values[order]
+    importance = np.exp(values - (values[-1] if np.isfinite(values[-1]) else 0.0))
+    return _Draws(values, weights, importance if shares is None else importance * shares[order])

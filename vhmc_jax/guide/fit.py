@@ -14,17 +14,17 @@ from jax.tree_util import Partial
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_pytree_function
 from vhmc_jax.diagnostics.draws import flatten_draws
-from vhmc_jax.diagnostics.pareto import pareto_k
-from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
 from vhmc_jax.guide.mixture import GaussianMixture, StudentTMixture
 from vhmc_jax.guide.modes import Modes
+from vhmc_jax.guide.pool import Pool, judge
 from vhmc_jax.guide.shapes import LocalFit, Shapes, laplace
-from vhmc_jax.guide.weights import weigh_components, weight_errors
+from vhmc_jax.guide.weights import ComponentWeights, weigh_components, weight_errors
 
 HIGH_PARETO_K, GOOD_ACCEPTANCE = 0.7, 0.9
-HALO_SCALE, LEAST_HALO = 2.0, 0.02
-"""Every component has a halo, itself at twice the scale: draws from it see mass that the component misses. Where
-it explains that share of its mode, the guide keeps it."""
+LEAST_HALO = 0.02
+"""Where a halo explains that share of its mode, the guide keeps it."""
+NUM_STARTS = 256
+"""Draws, about the target's, that a report keeps."""
 
 
 class GuideReport(NamedTuple):
@@ -50,6 +50,8 @@ class GuideReport(NamedTuple):
         Step size of the local chains of each mode; NaN where none were needed.
     acceptance_rates
         Their acceptance.
+    starts
+        A few draws, about the target's, for chains to start from, flat, shape (n, d).
     num_gradients
         Gradients taken.
     num_densities
@@ -65,6 +67,7 @@ class GuideReport(NamedTuple):
     component_modes: np.ndarray
     step_sizes: np.ndarray
     acceptance_rates: np.ndarray
+    starts: np.ndarray
     num_gradients: int
     num_densities: int
 
@@ -110,7 +113,7 @@ def fit_guide(
         Iterations in which the step size of each mode is found.
     num_weight_draws
         Draws for the weight of each component, half of them from its halo at twice the scale; each costs one density
-        value. Half as many for each mode judge the guide. By default 1,024, and fewer for more than 16 modes.
+        value. They judge the guide as well. By default 1,024, and fewer for more than 8 modes.
     num_tries
         Candidates of a jump, for which the envelope is chosen.
     target_acceptance
@@ -149,46 +152,47 @@ def fit_guide(
             raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
     if not 0 <= good_acceptance <= 1:
         raise ValueError(f"good_acceptance must be from 0 to 1, got {good_acceptance}")
-    key_local, key_em, key_weights, key_quality = (random.as_jax_key(key) for key in random.split(rng_key, 4))
+    key_local, key_em, key_pool, key_new_pool = (random.as_jax_key(key) for key in random.split(rng_key, 4))
     flat_modes, density = flat_problem(logdensity_fn, modes)
-    num_modes, num_densities = len(flat_modes), 0
+    mixture_of = functools.partial(_components, dtype=flat_modes.dtype, df=df)
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key_pool)))
 
-    def judge(shapes: Shapes) -> dict[str, Any]:
-        """Weigh the components and assess the guide that they make."""
-        nonlocal num_densities
-        num_densities += num_weight_draws // 2 * (2 * len(shapes.modes) + num_modes)
-        make = functools.partial(_components, dtype=flat_modes.dtype, df=df)
-        weighed = _weigh(key_weights, density, shapes, make, num_weight_draws // 2, defensive_weight, weight_floor)
-        guide, component_modes = weighed["guide"], weighed["component_modes"]
-        num_draws = num_weight_draws // 2 * num_modes
-        return weighed | _assess(key_quality, density, guide, component_modes, num_draws, num_tries)
+    def draw(rng_key: Array, shapes: Shapes) -> Pool:
+        return Pool.of(rng_key, density, shapes, mixture_of, num_weight_draws // 2)
+
+    def assess(pool: Pool) -> dict[str, Any]:
+        """Weigh the components and judge the guide that they make."""
+        found = weigh_components(pool.logdensities.ravel(), pool.log_components(mixture_of))
+        weighed = _weigh(pool, found, mixture_of, defensive_weight, weight_floor)
+        judged = judge(pool, found.log_pool, weighed["guide"], weighed["component_modes"], num_tries, generator)
+        return weighed | judged | {"starts": _resample(generator, pool, found.log_importance)}
 
     local = None
     if pilot is not None:
         positions, logdensities = pilot
         local = LocalFit.of_pilot(flat_modes, modes, flatten_draws(positions), jnp.asarray(logdensities))
-        judged = judge(local.shapes(key_em, max_components))
+        assessed = assess(pool := draw(key_pool, local.shapes(key_em, max_components)))
     else:
-        judged = judge(shapes := laplace(flat_modes, modes))
-        if len(poor := np.flatnonzero(judged["expected_acceptance_by_mode"] < good_acceptance)):
+        assessed = assess(pool := draw(key_pool, laplace(flat_modes, modes)))
+        if len(poor := np.flatnonzero(assessed["expected_acceptance_by_mode"] < good_acceptance)):
             local = LocalFit.of(key_local, density, flat_modes, modes, poor, target_acceptance, **sizes)
-            judged = judge(shapes.replaced(local.shapes(key_em, max_components)))
+            assessed = assess(pool := pool.replaced(draw(key_new_pool, local.shapes(key_em, max_components))))
 
-    guide, unknown = judged.pop("guide"), np.full(num_modes, np.nan)
+    guide, unknown = assessed.pop("guide"), np.full(len(flat_modes), np.nan)
     report = GuideReport(
-        **judged,
-        step_sizes=unknown if local is None else local.by_mode(local.draws.step_sizes, num_modes),
-        acceptance_rates=unknown if local is None else local.by_mode(local.draws.acceptance_rates, num_modes),
+        **assessed,
+        step_sizes=unknown if local is None else local.by_mode(local.draws.step_sizes, len(unknown)),
+        acceptance_rates=unknown if local is None else local.by_mode(local.draws.acceptance_rates, len(unknown)),
         num_gradients=0 if local is None else int(local.draws.num_gradients),
-        num_densities=num_densities,
+        num_densities=pool.num_densities,
     )
-    _warn(report)
+    _warn(report, least_weight=weight_floor / len(flat_modes))
     return guide, report
 
 
 def default_weight_draws(num_modes: int) -> int:
     """Draws for the weight of each component."""
-    return min(1024, max(256, 16384 // num_modes))
+    return min(1024, max(256, 8192 // num_modes))
 
 
 def flat_problem(logdensity_fn: Callable, modes: Modes) -> tuple[Array, Callable]:
@@ -212,56 +216,21 @@ def _components(shapes: Shapes, dtype: Any, df: float | None) -> Any:
     return StudentTMixture(log_weights, means, scale_trils, df)
 
 
-def draw_guide(
-    rng_key: Array, density: Callable, guide: Any, num_draws: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draws of a guide, the log density of the target there, and that of each weighted component of the guide."""
-    x, logdensities, log_probs = _draw_guide(rng_key, density, guide, num_draws)
-    return np.asarray(x), np.asarray(logdensities, np.float64), np.asarray(log_probs, np.float64)
-
-
-@functools.partial(jax.jit, static_argnames="num_draws")
-def _draw_guide(rng_key: Array, density: Callable, guide: Any, num_draws: int) -> tuple[Array, Array, Array]:
-    draws = jax.vmap(guide.sample)(jax.random.split(rng_key, num_draws))
-    return draws, jax.vmap(density)(draws), jax.vmap(guide.component_log_probs)(draws)
-
-
-@functools.partial(jax.jit, static_argnames="num_draws")
-def _evaluate_components(rng_key: Array, density: Callable, components: Any, num_draws: int) -> tuple[Array, Array]:
-    """Log density of the target and of each component, at draws of every component in turn, in equal numbers."""
-    k = components.num_components
-    sample = jax.vmap(jax.vmap(components.sample_component, (0, None)))
-    draws = sample(jax.random.split(rng_key, (k, num_draws)), jnp.arange(k)).reshape(-1, components.dim)
-    equal_weights = jnp.log(jnp.asarray(k, components.means.dtype))
-    return jax.vmap(density)(draws), jax.vmap(components.component_log_probs)(draws) + equal_weights
-
-
 def _weigh(
-    rng_key: Array,
-    density: Callable,
-    shapes: Shapes,
-    make: Callable,
-    num_draws: int,
-    defensive_weight: float,
-    weight_floor: float,
+    pool: Pool, found: ComponentWeights, mixture_of: Callable, defensive_weight: float, weight_floor: float
 ) -> dict[str, Any]:
     """Mode weights with errors, the guide with its weights, and the mode of each of its components."""
-    halos = shapes._replace(scale_trils=HALO_SCALE * shapes.scale_trils)
-    both = Shapes(*(np.concatenate(pair) for pair in zip(shapes, halos, strict=True)))
-    evaluated = _evaluate_components(rng_key, density, make(both), num_draws)
-    found = weigh_components(*(np.asarray(values, np.float64) for values in evaluated))
-    belongs = (both.modes[:, None] == np.arange(both.modes.max() + 1)).astype(float)
+    belongs = (pool.shapes.modes[:, None] == np.arange(pool.shapes.modes.max() + 1)).astype(float)
     mode_weights, errors = found.weights @ belongs, weight_errors(found, belongs)
 
-    is_kept = np.arange(len(both.modes)) < len(shapes.modes)
-    is_kept |= found.weights > LEAST_HALO * mode_weights[both.modes]
-    kept, belongs = Shapes(*(part[is_kept] for part in both)), belongs[is_kept]
+    is_kept = ~pool.is_halo | (found.weights > LEAST_HALO * mode_weights[pool.shapes.modes])
+    kept, belongs = Shapes(*(part[is_kept] for part in pool.shapes)), belongs[is_kept]
     component_modes = kept.modes
     lift = np.maximum(mode_weights, weight_floor / len(mode_weights)) / np.maximum(mode_weights, 1e-300)
     # A mode whose draws all had density zero has no shares to lift: its components get the floor in equal parts.
     weights = found.weights[is_kept]
     weights = np.where(weights > 0, weights, 1e-300 / belongs.sum(axis=0)[component_modes]) * lift[component_modes]
-    guide = _with_weights(make(kept), weights / weights.sum(), defensive_weight)
+    guide = _with_weights(mixture_of(kept), weights / weights.sum(), defensive_weight)
     if defensive_weight > 0:
         component_modes = np.append(component_modes, -1)
     return {
@@ -270,6 +239,12 @@ def _weigh(
         "guide": guide,
         "component_modes": component_modes,
     }
+
+
+def _resample(generator: np.random.Generator, pool: Pool, log_importance: np.ndarray) -> np.ndarray:
+    """Draws of the pool in proportion to their importance weights, none of them twice."""
+    noisy = log_importance + generator.gumbel(size=len(log_importance))
+    return pool.x.reshape(len(noisy), -1)[np.argsort(-noisy)[:NUM_STARTS]]
 
 
 def _with_weights(components: Any, weights: np.ndarray, defensive_weight: float) -> Any:
@@ -289,37 +264,9 @@ def _with_weights(components: Any, weights: np.ndarray, defensive_weight: float)
     return GaussianMixture(log_weights, all_means, all_scales)
 
 
-def _assess(
-    rng_key: Array, density: Callable, guide: Any, component_modes: np.ndarray, num_draws: int, num_tries: int
-) -> dict[str, Any]:
-    """Envelope, expected acceptance and Pareto-k, from draws of the guide."""
-    num_modes = component_modes.max() + 1
-    _, logdensities, log_probs = draw_guide(rng_key, density, guide, num_draws)
-    log_prob = np.logaddexp.reduce(log_probs, axis=1)
-    log_ratios = logdensities - log_prob
-    envelope, acceptance = best_envelope(log_ratios, num_tries)
-    responsibilities = np.exp(log_probs - log_prob[:, None])
-    shares = np.stack([responsibilities[:, component_modes == mode].sum(axis=1) for mode in range(num_modes)])
-    by_mode = np.asarray([jump_acceptance(log_ratios, envelope, num_tries, share) for share in shares])
-    return {
-        "log_envelope": envelope,
-        "expected_acceptance": acceptance,
-        # Where few draws carry the weight, the envelope is fitted to them, and what it promises is not to be trusted.
-        "expected_acceptance_by_mode": np.minimum(by_mode, [_effective_share(log_ratios, share) for share in shares]),
-        "pareto_k": np.asarray([pareto_k(log_ratios[np.argmax(shares, axis=0) == mode]) for mode in range(num_modes)]),
-    }
-
-
-def _effective_share(log_ratios: np.ndarray, shares: np.ndarray) -> float:
-    """Kish's effective size of a mode's importance weights, as a share of its draws."""
-    weights = np.exp(log_ratios - log_ratios.max())
-    total = shares @ weights
-    return float(total**2 / max(shares @ weights**2 * shares.sum(), 1e-300))
-
-
-def _warn(report: GuideReport) -> None:
-    """A long tail alone costs little: jumps are exact, and a warning is due where they fail as well."""
-    fails = report.expected_acceptance_by_mode < GOOD_ACCEPTANCE
+def _warn(report: GuideReport, least_weight: float) -> None:
+    """A long tail alone costs little: jumps are exact. A warning is due where they fail too, if the mode matters."""
+    fails = (report.expected_acceptance_by_mode < GOOD_ACCEPTANCE) & (report.mode_weights > least_weight)
     if np.any(is_poor := (report.pareto_k > HIGH_PARETO_K) & fails):
         modes = np.flatnonzero(is_poor).tolist()
         warnings.warn(

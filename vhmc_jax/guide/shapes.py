@@ -31,13 +31,6 @@ class Shapes(NamedTuple):
     scale_trils: np.ndarray
     modes: np.ndarray
 
-    def replaced(self, new: "Shapes") -> "Shapes":
-        """The same with another description of the modes that ``new`` describes."""
-        stays = ~np.isin(self.modes, new.modes)
-        joined = Shapes(*(np.concatenate([old[stays], other]) for old, other in zip(self, new, strict=True)))
-        order = np.argsort(joined.modes, kind="stable")
-        return Shapes(*(part[order] for part in joined))
-
 
 def laplace(flat_modes: Array, modes: Modes) -> Shapes:
     """One Gaussian a mode, with the inverse Hessian as its covariance."""

@@ -67,9 +67,9 @@ class JumpInfo(NamedTuple):
     is_divergent
         Always false: a candidate of density zero is not found.
     num_gradients
-        Gradients: one, at the candidate.
+        Gradients: one, at the first try; where it did not pass the envelope, another at the candidate.
     num_densities
-        Density values: one where the first try passed the envelope, else one for each of the K tries.
+        Density values: one for each of the K − 1 further tries, where the first did not pass.
     is_jump
         Whether a jump was tried: always.
     is_candidate_found
@@ -107,24 +107,24 @@ class Candidate(NamedTuple):
         Whether one passed.
     jump_to
         Its component; −1 where none passed.
-    num_tries
-        How many were drawn: one where the first passed, else all.
+    num_gradients, num_densities
+        What the tries cost.
     """
 
     state: State
     log_weight: Array
     is_found: Array
     jump_to: Array
-    num_tries: Array
+    num_gradients: Array
+    num_densities: Array
 
 
 class Try(NamedTuple):
-    """One draw of the guide, with log(π / (c q)) there, whether it passed the envelope, and its component."""
+    """The flat state at a draw of the guide, log(π / (c q)) there, and whether it passed the envelope."""
 
-    x: Array
+    state: State
     log_ratio: Array
     is_found: Array
-    label: Array
 
 
 @functools.partial(
@@ -177,28 +177,38 @@ class Jump:
         return jnp.argmax(self.component_log_probs(x)).astype(jnp.int32)
 
     def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
-        """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them."""
+        """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them.
 
-        def one_try(number: Array) -> Try:
+        The first try is the candidate more often than not: it is evaluated with its gradient at once.
+        """
+
+        def draw(number: Array) -> tuple[Array, Array]:
             key_sample, key_uniform = random.split(random.fold_in(rng_key, number))
             x = self.sample(random.as_jax_key(key_sample))
-            log_ratio = self.log_ratio(density.value(x), x)
-            is_found = jnp.log(random.uniform(key_uniform, dtype=x.dtype)) < log_ratio
-            return Try(x, log_ratio, is_found, self.label(x))
+            return x, jnp.log(random.uniform(key_uniform, dtype=x.dtype))
+
+        def tried(state: State, log_uniform: Array) -> Try:
+            log_ratio = self.log_ratio(state.logdensity, state.position)
+            return Try(state, log_ratio, log_uniform < log_ratio)
 
         def later_tries() -> Try:
-            tries = jax.vmap(one_try)(jnp.arange(1, self.num_tries))
-            return jax.tree.map(lambda values: values[jnp.argmax(tries.is_found)], tries)
+            tries, log_uniforms = jax.vmap(draw)(jnp.arange(1, self.num_tries))
+            log_ratios = jax.vmap(self.log_ratio)(jax.vmap(density.value)(tries), tries)
+            number = jnp.argmax(log_uniforms < log_ratios)
+            return tried(density.state_at(tries[number]), log_uniforms[number])
 
-        first = chosen = one_try(jnp.int32(0))
+        x, log_uniform = draw(jnp.int32(0))
+        first = chosen = tried(density.state_at(x), log_uniform)
         if self.num_tries > 1:
             chosen = lazy_cond(~first.is_found, later_tries, first)
+        is_later = ~first.is_found & (self.num_tries > 1)
         return Candidate(
-            state=density.state_at(chosen.x),
+            state=chosen.state,
             log_weight=self.log_weight(chosen.log_ratio),
             is_found=chosen.is_found,
-            jump_to=jnp.where(chosen.is_found, chosen.label, -1),
-            num_tries=jnp.where(first.is_found, 1, self.num_tries).astype(jnp.int32),
+            jump_to=jnp.where(chosen.is_found, self.label(chosen.state.position), -1),
+            num_gradients=jnp.where(is_later, 2, 1).astype(jnp.int32),
+            num_densities=jnp.where(is_later, self.num_tries - 1, 0).astype(jnp.int32),
         )
 
     def check_guide(self, position: PyTree) -> None:
@@ -294,8 +304,8 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState
         acceptance_rate=jnp.exp(log_alpha),
         is_accepted=jnp.bool_(False),
         is_divergent=jnp.bool_(False),
-        num_gradients=jnp.int32(1),
-        num_densities=candidate.num_tries,
+        num_gradients=candidate.num_gradients,
+        num_densities=candidate.num_densities,
         is_jump=jnp.bool_(True),
         is_candidate_found=candidate.is_found,
         jump_accepted=jnp.bool_(False),

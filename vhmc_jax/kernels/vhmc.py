@@ -292,8 +292,8 @@ def _try_jump(
         is_candidate_found=candidate.is_found,
         jump_from=settings.jump.label(start.position),
         jump_to=candidate.jump_to,
-        num_gradients=1 + num_gradients_there,
-        num_densities=candidate.num_tries + num_densities_there,
+        num_gradients=candidate.num_gradients + num_gradients_there,
+        num_densities=candidate.num_densities + num_densities_there,
     )
     state, chance = accept(key_accept, state, Proposal(candidate.state, log_alpha, chance))
     return chance._replace(state=state)

@@ -12,7 +12,6 @@ from jax.tree_util import Partial
 from vhmc_jax import random
 from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
 from vhmc_jax.guide import GuideReport, Modes, fit_guide
-from vhmc_jax.guide.fit import default_weight_draws, draw_guide, flat_problem
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.vhmc import vhmc
 from vhmc_jax.runner.adaptation import adapt_step_size
@@ -22,9 +21,7 @@ NUM_STEPS = (1, 3)
 MAX_DENSE = 64
 """Up to this dimension the mass is a matrix, beyond it a diagonal: a product with a matrix would cost more than most
 gradients."""
-MAX_START_ROUNDS = 16
-"""How often draws of the guide that may become starts are made at most."""
-NUM_ADAPTATION_STEPS = 100
+NUM_ADAPTATION_STEPS = 50
 
 
 class Frozen(NamedTuple):
@@ -88,30 +85,12 @@ class Frozen(NamedTuple):
             num_tries=self.num_tries,
         )
 
-    def starts(self, rng_key: Array, logdensity_fn: Callable, num_chains: int) -> tuple[PyTree, int]:
-        """Positions for chains: draws of the guide that pass the envelope, and modes where too few of them do.
-
-        Also how many density values they cost.
-        """
-        flat_modes, density = flat_problem(logdensity_fn, self.modes)
+    def starts(self, rng_key: Array, num_chains: int) -> PyTree:
+        """Positions for chains: draws of the fit, about the target's, none of them twice where there are enough."""
+        draws = self.guide_report.starts
+        numbers = jax.random.choice(rng_key, len(draws), (num_chains,), replace=num_chains > len(draws))
         _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], self.modes.positions))
-        found: list[np.ndarray] = []
-        # As many as judge the guide by default: one program serves both.
-        num_draws = default_weight_draws(len(flat_modes)) // 2 * len(flat_modes)
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
-        for number in range(MAX_START_ROUNDS):
-            key_round = jax.random.fold_in(rng_key, number)
-            x, logdensities, log_probs = draw_guide(key_round, density, self.guide, num_draws)
-            log_ratios = logdensities - np.logaddexp.reduce(log_probs, axis=1)
-            is_found = np.log(generator.uniform(size=len(x))) < log_ratios - self.log_envelope
-            found.extend(x[is_found & np.isfinite(logdensities)])
-            if len(found) >= num_chains:
-                break
-        else:
-            weights = self.guide_report.mode_weights
-            numbers = jax.random.choice(rng_key, len(weights), (num_chains - len(found),), p=weights / weights.sum())
-            found.extend(np.asarray(flat_modes)[np.asarray(numbers)])
-        return jax.vmap(unravel)(jnp.asarray(np.stack(found[:num_chains]))), (number + 1) * num_draws
+        return jax.vmap(unravel)(jnp.asarray(draws[np.asarray(numbers)]))
 
 
 def warm_up(
@@ -170,7 +149,7 @@ def warm_up(
         num_densities=modes.num_densities + report.num_densities,
     )
     local = Partial(_local, as_pytree_function(logdensity_fn), friction, frozen.inverse_mass_matrix)
-    starts, num_densities = frozen.starts(key_starts, logdensity_fn, num_chains=16)
+    starts = frozen.starts(key_starts, num_chains=16)
     adapted = adapt_step_size(
         key_adapt,
         local,
@@ -182,7 +161,6 @@ def warm_up(
         step_size=float(adapted.step_size),
         acceptance_rate=float(adapted.acceptance_rate),
         num_gradients=frozen.num_gradients + int(adapted.num_gradients),
-        num_densities=frozen.num_densities + num_densities,
     )
 
 
@@ -208,5 +186,5 @@ def _inverse_mass(covariances: Array, weights: np.ndarray) -> np.ndarray:
 def _jump_probability(report: GuideReport, num_tries: int) -> float:
     """β with βJ = (1 − β)T: J evaluations of a jump, T of a trajectory, spend as much on jumps as on local moves."""
     trajectory = np.mean(NUM_STEPS) + 2
-    jump = 1 + report.expected_acceptance + (1 - report.expected_acceptance) * num_tries
+    jump = 1 + (1 - report.expected_acceptance) * num_tries
     return float(trajectory / (trajectory + jump))

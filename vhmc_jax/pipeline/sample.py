@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +22,10 @@ from vhmc_jax.pipeline.frozen import Frozen, warm_up
 from vhmc_jax.pipeline.result import Phase, Result
 from vhmc_jax.runner.chains import Chains, run_chains
 
-NUM_BURNIN = 50
-NUM_EVIDENCE_DRAWS = 8192
+LEAST_BURNIN, MOST_BURNIN, UNFORGOTTEN = 10, 80, 1e-3
+"""Burn-in goes on, within these bounds, until so few chains have not jumped."""
+EVIDENCE_SHARE, MOST_EVIDENCE_DRAWS = 1 / 8, 8192
+"""Draws of the guide for the evidence, for each draw of the chains, and at most."""
 MANY_UNDISCOVERED = 0.02
 MANY_DIVERGENCES = 0.001
 WIDE_STARTS = 3
@@ -42,7 +45,7 @@ def sample(
     num_tries: int = 4,
     jump_probability: float | None = None,
     friction: float = 0.5,
-    num_burnin: int = NUM_BURNIN,
+    num_burnin: int | None = None,
     thinning: int = 1,
     num_pilot: int = 0,
     frozen: Frozen | None = None,
@@ -78,7 +81,8 @@ def sample(
     friction
         γ of the Langevin thermostats.
     num_burnin
-        Iterations before the first stored one.
+        Iterations before the first stored one; by default 10, and more where few jumps succeed. Chains start from
+        draws of the fit, and a jump that succeeds forgets where it came from.
     thinning
         One iteration in ``thinning`` is stored.
     num_pilot
@@ -107,7 +111,9 @@ def sample(
     """
     logdensity_fn = as_pytree_function(logdensity_fn)
     num_chains, num_samples = as_count("num_chains", num_chains, 1), as_count("num_samples", num_samples, 1)
-    num_burnin, thinning = as_count("num_burnin", num_burnin, 0), as_count("thinning", thinning, 1)
+    if num_burnin is not None:
+        num_burnin = as_count("num_burnin", num_burnin, 0)
+    thinning = as_count("thinning", thinning, 1)
     num_tries, num_pilot = as_count("num_tries", num_tries, 1), as_count("num_pilot", num_pilot, 0)
     if jump_probability is not None:
         as_parameter("jump_probability", jump_probability, nonnegative=True, at_most=1.0)
@@ -181,7 +187,7 @@ def sample(
             infos=infos,
             undiscovered_share=frozen.modes.undiscovered_share,
         )
-        num_guide_draws = min(logdensities.size, NUM_EVIDENCE_DRAWS)
+        num_guide_draws = min(math.ceil(EVIDENCE_SHARE * logdensities.size), MOST_EVIDENCE_DRAWS)
         evidence = log_evidence(
             key_evidence,
             logdensity_fn,
@@ -242,20 +248,29 @@ def _produce(
     frozen: Frozen,
     num_chains: int,
     num_samples: int,
-    num_burnin: int,
+    num_burnin: int | None,
     **options: Any,
 ) -> tuple[Chains, tuple[int, int]]:
     """Chains of VHMC from the guide, and the gradients and densities of all iterations, stored or not."""
     key_starts, key_chains = (random.as_jax_key(key) for key in random.split(rng_key))
-    starts, num_densities = frozen.starts(key_starts, logdensity_fn, num_chains)
+    starts = frozen.starts(key_starts, num_chains)
     kernel = frozen.kernel(logdensity_fn)
+    num_burnin = _num_burnin(frozen) if num_burnin is None else num_burnin
     chains = run_chains(key_chains, kernel, starts, num_samples, num_burnin=num_burnin, keep=_keep, **options)
     jax.block_until_ready(chains)
     gradients, densities = (
         round(float(np.sum(np.asarray(mean, np.float64))) * chains.next_iteration)
         for mean in (chains.info_means.num_gradients, chains.info_means.num_densities)
     )
-    return chains, (gradients, densities + num_densities)
+    return chains, (gradients, densities)
+
+
+def _num_burnin(frozen: Frozen) -> int:
+    """Doubled from the least until all but one chain in a thousand have jumped: few numbers, so few programs."""
+    stays, num = 1 - frozen.jump_probability * frozen.guide_report.expected_acceptance, LEAST_BURNIN
+    while stays**num > UNFORGOTTEN and num < MOST_BURNIN:
+        num *= 2
+    return num
 
 
 def _warnings(frozen: Frozen, infos: Any, report: Any, evidence_notes: tuple[str, ...]) -> list[str]:

@@ -1,0 +1,56 @@
+"""The pool of draws that weighs the components of a guide and judges it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+import vhmc_jax as vj
+from vhmc_jax.guide.pool import Pool, judge
+from vhmc_jax.guide.shapes import Shapes
+
+TARGET = vj.targets.near_pair(0.7)
+DENSITY = Partial(TARGET.logdensity)
+
+
+def mixture_of(shapes, log_weights=None):
+    log_weights = np.zeros(len(shapes.modes)) if log_weights is None else log_weights
+    return vj.GaussianMixture(*(jnp.asarray(array) for array in (log_weights, shapes.means, shapes.scale_trils)))
+
+
+def shapes_off_by(shift):
+    scales = 1.1 * np.broadcast_to(np.eye(2), (2, 2, 2))
+    return Shapes(np.asarray(TARGET.means, np.float64) + shift, scales, np.arange(2))
+
+
+@pytest.fixture(scope="module")
+def pool():
+    return Pool.of(jax.random.key(0), DENSITY, shapes_off_by(0.2), mixture_of, 4000)
+
+
+def test_what_it_promises_is_what_jumps_do(pool):
+    guide = mixture_of(shapes_off_by(0.2), np.log([0.6, 0.4]))
+    log_pool = np.log(np.mean(np.exp(pool.log_components(mixture_of)), axis=1))
+    judged = judge(pool, log_pool, guide, np.arange(2), 4, np.random.default_rng(0))
+    kernel = vj.jump(TARGET.logdensity, guide, log_envelope=judged["log_envelope"], num_tries=4)
+    states = jax.vmap(kernel.init)(TARGET.sample(jax.random.key(1), 20_000).astype(jnp.float64))
+    _, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(jax.random.key(2), 20_000), states)
+    accepted, mode = np.asarray(infos.is_accepted), np.asarray(infos.jump_from)
+    assert accepted.mean() == pytest.approx(judged["expected_acceptance"], abs=0.015)
+    by_mode = [accepted[mode == number].mean() for number in range(2)]
+    np.testing.assert_array_less(judged["expected_acceptance_by_mode"], np.asarray(by_mode) + 0.02)
+    assert np.all(judged["pareto_k"] < 0.7)
+
+
+def test_draws_stay_with_their_shapes_when_some_are_replaced(pool):
+    two = Shapes(np.array([[0.0, 1.0], [1.0, 0.0]]), np.broadcast_to(0.5 * np.eye(2), (2, 2, 2)), np.array([0, 0]))
+    new = Pool.of(jax.random.key(3), DENSITY, two, mixture_of, 4000)
+    joined = pool.replaced(new)
+    np.testing.assert_array_equal(joined.shapes.modes, [0, 0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(joined.is_halo, [False] * 3 + [True] * 3)
+    np.testing.assert_allclose(joined.logdensities, jax.vmap(jax.vmap(DENSITY))(joined.x), rtol=1e-6)
+    spread = joined.x.std(axis=1) / joined.shapes.scale_trils[:, 0, :1]
+    np.testing.assert_allclose(spread, 1.0, atol=0.05)
+    np.testing.assert_allclose(joined.x.mean(axis=1), joined.shapes.means, atol=0.15)
+    assert joined.num_densities == 4 * 4000 + 4 * 4000

@@ -1,0 +1,164 @@
+"""Draws of all components of a guide, evaluated once: they weigh the components, judge the guide, and start chains.
+
+Notation: q̄ the density of the pool, the mean of its components; q a guide; π the target.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vhmc_jax.base import Array
+from vhmc_jax.diagnostics.pareto import pareto_k
+from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
+from vhmc_jax.guide.shapes import Shapes
+from vhmc_jax.guide.weights import log_sum_exp
+
+HALO_SCALE = 2.0
+"""Every component has a halo, itself at twice the scale: draws from it see mass that the component misses."""
+
+
+class Pool(NamedTuple):
+    """Draws of components and of their halos, in equal numbers.
+
+    Attributes
+    ----------
+    shapes
+        The components, then the halos, each in the order of the modes.
+    is_halo
+        Which are halos, shape (n,).
+    x
+        Draws of each, shape (n, draw, d).
+    logdensities
+        log π there, shape (n, draw); −inf where it is not finite.
+    num_densities
+        Density values taken for this pool and for what was replaced in it.
+    """
+
+    shapes: Shapes
+    is_halo: np.ndarray
+    x: np.ndarray
+    logdensities: np.ndarray
+    num_densities: int
+
+    @classmethod
+    def of(cls, rng_key: Array, density: Callable, shapes: Shapes, mixture_of: Callable, num_draws: int) -> Self:
+        """Draw so many of each of these shapes, and of their halos.
+
+        Parameters
+        ----------
+        rng_key
+            Key of the draws.
+        density
+            Log density of a flat vector, a callable pytree.
+        shapes
+            The components.
+        mixture_of
+            The mixture of some shapes with equal weights.
+        num_draws
+            Draws of each.
+        """
+        halos = shapes._replace(scale_trils=HALO_SCALE * shapes.scale_trils)
+        both = Shapes(*(np.concatenate(pair) for pair in zip(shapes, halos, strict=True)))
+        is_halo = np.arange(len(both.modes)) >= len(shapes.modes)
+        x, logdensities = map(np.asarray, _draw_components(rng_key, density, mixture_of(both), num_draws))
+        logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf).astype(np.float64)
+        return cls(both, is_halo, x, logdensities, logdensities.size)
+
+    def replaced(self, new: Self) -> Self:
+        """The same with another description of the modes that ``new`` describes."""
+        stays = ~np.isin(self.shapes.modes, new.shapes.modes)
+        modes = np.concatenate([self.shapes.modes[stays], new.shapes.modes])
+        order = np.lexsort((modes, np.concatenate([self.is_halo[stays], new.is_halo])))
+
+        def joined(old: np.ndarray, other: np.ndarray) -> np.ndarray:
+            return np.concatenate([old[stays], other])[order]
+
+        shapes = Shapes(*(joined(old, other) for old, other in zip(self.shapes, new.shapes, strict=True)))
+        return type(self)(
+            shapes=shapes,
+            is_halo=joined(self.is_halo, new.is_halo),
+            x=joined(self.x, new.x),
+            logdensities=joined(self.logdensities, new.logdensities),
+            num_densities=self.num_densities + new.num_densities,
+        )
+
+    def log_components(self, mixture_of: Callable) -> np.ndarray:
+        """Log density of each of its components at all draws, without weights."""
+        return self.log_probs(mixture_of(self.shapes)) + np.log(len(self.shapes.modes))
+
+    def log_probs(self, mixture: Any) -> np.ndarray:
+        """Log density of each weighted component of a mixture at all draws, shape (n · draw, component)."""
+        return np.asarray(_component_log_probs(mixture, self.x.reshape(-1, self.x.shape[-1])), np.float64)
+
+
+@functools.partial(jax.jit, static_argnames="num_draws")
+def _draw_components(rng_key: Array, density: Callable, components: Any, num_draws: int) -> tuple[Array, Array]:
+    """Draws of every component, and log π there."""
+    k = components.num_components
+    sample = jax.vmap(jax.vmap(components.sample_component, (0, None)))
+    draws = sample(jax.random.split(rng_key, (k, num_draws)), jnp.arange(k))
+    return draws, jax.vmap(jax.vmap(density))(draws)
+
+
+@jax.jit
+def _component_log_probs(mixture: Any, x: Array) -> Array:
+    return jax.vmap(mixture.component_log_probs)(x)
+
+
+def judge(
+    pool: Pool, log_pool: np.ndarray, guide: Any, component_modes: np.ndarray, num_tries: int, generator: Any
+) -> dict[str, Any]:
+    """How a guide will do: its best envelope, the jumps that will succeed, and Pareto-k.
+
+    Parameters
+    ----------
+    pool
+        Draws of its components.
+    log_pool
+        log q̄ at the draws.
+    guide
+        The mixture, with its weights.
+    component_modes
+        The mode of each component of the guide; −1 for none.
+    num_tries
+        Candidates of a jump.
+    generator
+        NumPy's, for the draws that Pareto-k looks at.
+
+    Returns
+    -------
+    Fields of ``GuideReport``.
+    """
+    log_probs = pool.log_probs(guide)
+    log_prob = log_sum_exp(log_probs)
+    log_ratios = pool.logdensities.ravel() - log_prob
+    # A mean over the guide is one over the pool with these weights; what the pool does not reach, π does not either.
+    log_weights = log_prob - log_pool - np.log(len(log_prob))
+    weights = np.exp(log_weights)
+    envelope, acceptance = best_envelope(log_ratios, num_tries, weights)
+    belongs = component_modes[:, None] == np.arange(component_modes.max() + 1)
+    shares = np.exp(log_probs - log_prob[:, None]) @ belongs
+    by_mode = [jump_acceptance(log_ratios, envelope, num_tries, weights, share) for share in shares.T]
+
+    # Draws that could be the guide's own, in each mode as many as there are.
+    label = np.argmax(shares, axis=1)
+    greatest = np.asarray([log_weights[label == mode].max(initial=-np.inf) for mode in range(shares.shape[1])])
+    is_guide = np.log(generator.uniform(size=len(label))) < log_weights - greatest[label]
+    return {
+        "log_envelope": envelope,
+        "expected_acceptance": acceptance,
+        # Where few draws carry the weight, the envelope is fitted to them, and what it promises is not to be trusted.
+        "expected_acceptance_by_mode": np.minimum(by_mode, _effective_shares(log_ratios, weights, shares)),
+        "pareto_k": np.asarray([pareto_k(log_ratios[is_guide & (label == mode)]) for mode in range(shares.shape[1])]),
+    }
+
+
+def _effective_shares(log_ratios: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Kish's effective size of each mode's importance weights under the guide, as a share of its draws."""
+    importance = np.exp(log_ratios - log_ratios.max())
+    total = (weights * importance) @ shares
+    return total**2 / np.maximum((weights * importance**2) @ shares * (weights @ shares), 1e-300)
