@@ -125,10 +125,10 @@ def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence
     if problem:
         return Evidence(np.nan, np.nan, importance, importance_error, np.nan, k, (problem,))
     size = float(ratios_at_draws.size)
-    estimate = _solve(ratios_at_draws, ratios_at_guide, size)
+    estimate = _solve(ratios_at_draws, ratios_at_guide, size, guess=float(np.median(ratios_at_draws)))
     for _ in range(2):  # the effective number of draws depends, weakly, on the estimate
         size = _effective_size(ratios_at_draws, ratios_at_guide, estimate, size)
-        estimate = _solve(ratios_at_draws, ratios_at_guide, size)
+        estimate = _solve(ratios_at_draws, ratios_at_guide, size, guess=estimate)
     at_draws, at_guide = _bridge_terms(ratios_at_draws, ratios_at_guide, estimate, size)
     error = float(np.sqrt(_relative_variance(at_guide) / at_guide.size + _relative_variance(at_draws) / size))
     notes = []
@@ -168,13 +168,13 @@ def _bridge_terms(at_draws: np.ndarray, at_guide: np.ndarray, c: float, size: fl
     return _sigmoid(-(at_draws + offset)), _sigmoid(at_guide + offset)
 
 
-def _solve(at_draws: np.ndarray, at_guide: np.ndarray, size: float) -> float:
+def _solve(at_draws: np.ndarray, at_guide: np.ndarray, size: float, guess: float) -> float:
     """The c where n₁ mean P(guide | x) = n₂ mean P(target | y): the left rises with c, the right falls."""
     finite = at_guide[np.isfinite(at_guide)]
     low, high = min(at_draws.min(), finite.min()), max(at_draws.max(), finite.max())
     if finite.size < at_guide.size:
         low -= np.log(at_guide.size)  # draws of the guide where p = 0 push c below every ratio
-    c = float(np.median(at_draws))
+    c = guess
     for _ in range(100):
         guides, targets = _bridge_terms(at_draws, at_guide, c, size)
         excess = size * guides.mean() - at_guide.size * targets.mean()
@@ -208,7 +208,8 @@ def _relative_variance(values: np.ndarray) -> float:
 
 
 def _sigmoid(t: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0, -t))
+    small = np.exp(-np.abs(t))
+    return np.where(t >= 0, 1.0, small) / (1 + small)
 
 
 def _flat_density(logdensity_fn: Callable[[Any], Array], pattern: Any, x: Array) -> Array:

@@ -43,8 +43,10 @@ def modes_of_components(draws: Any, guide: Any, mode_of: Sequence[int] | None) -
             f"guide must have responsibilities(x), got {type(guide).__name__}; "
             "for another kind of guide give centres and covariances, or labels"
         )
-    point = jax.eval_shape(lambda x: flatten_draws(x)[0, 0], draws)
-    num_components = jax.eval_shape(guide.responsibilities, point).shape[0]
+    num_components = getattr(guide, "num_components", None)
+    if num_components is None:
+        point = jax.eval_shape(lambda x: flatten_draws(x)[0, 0], draws)
+        num_components = jax.eval_shape(guide.responsibilities, point).shape[0]
     own = getattr(guide, "mode_of", None)
     modes = np.asarray(next((m for m in (mode_of, own) if m is not None), range(num_components)))
     if modes.shape != (num_components,) or modes.dtype.kind not in "iu" or modes.max(initial=-1) < 0:

@@ -88,9 +88,10 @@ class Frozen(NamedTuple):
     def starts(self, rng_key: Array, num_chains: int) -> PyTree:
         """Positions for chains: draws of the fit, about the target's, none of them twice where there are enough."""
         draws = self.guide_report.starts
-        numbers = jax.random.choice(rng_key, len(draws), (num_chains,), replace=num_chains > len(draws))
+        generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
+        numbers = generator.choice(len(draws), num_chains, replace=num_chains > len(draws))
         _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], self.modes.positions))
-        return jax.vmap(unravel)(jnp.asarray(draws[np.asarray(numbers)]))
+        return jax.vmap(unravel)(jnp.asarray(draws[numbers]))
 
 
 def warm_up(
