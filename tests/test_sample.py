@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
+from vhmc_jax.pipeline.frozen import _jump_probability
 from vhmc_jax.pipeline.sample import _num_burnin
 from vhmc_jax.runner import progress
 
@@ -99,7 +100,9 @@ def test_frozen_is_what_the_fit_said(result):
     frozen = result.frozen
     assert frozen.log_envelope == frozen.guide_report.log_envelope
     assert 0.6 < frozen.acceptance_rate < 0.95
-    assert 0.3 < frozen.jump_probability < 0.8
+    assert 0.85 < frozen.jump_probability < 0.95, "a fifth of the evaluations for local moves"
+    poor = frozen.guide_report._replace(expected_acceptance=0.4, expected_acceptance_by_mode=np.array([0.4, 0.3]))
+    assert _jump_probability(poor, 4) == pytest.approx(4 / (4 + 3.4)), "half of them"
     precisions = np.einsum("k,kij->ij", frozen.guide_report.mode_weights, np.linalg.inv(frozen.modes.covariances))
     np.testing.assert_allclose(frozen.inverse_mass_matrix @ precisions, np.eye(2), atol=1e-8)
 

@@ -28,8 +28,10 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)
 BLOCK_SIZE = 512
 """Hashes at once on a CPU where they are cut into blocks: beyond about 1,000 XLA hands them to other threads."""
+FEW_HASHES = 128
+"""Up to so many are flat and at once: should XLA repeat them in several places, that costs less than a loop."""
 MIN_VECTOR = 16
-"""With fewer hashes than this for each key XLA does not vectorise a batch of keys, unless it is flat: in blocks."""
+"""With fewer hashes than this for each key XLA does not vectorise a batch of keys, unless it is flat."""
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["high", "low"], meta_fields=["path"])
@@ -160,6 +162,10 @@ def _drawer(transform: Callable, count: int, dtype: Any, path: int) -> Callable:
         total = high.size * num_hashes
         if total < 2 * MIN_VECTOR:
             return at_once(high, low)
+        if total <= FEW_HASHES:
+            counters = jnp.arange(num_hashes, dtype=jnp.uint32)
+            flat = [x.reshape(-1) for x in jnp.broadcast_arrays(high[..., None], low[..., None], counters)]
+            return in_order(numbers(*flat).reshape(*high.shape, num_hashes))
         # Rows that start at a counter each: those of one key, or single hashes where a key has few of them, or has all.
         row_size = num_hashes if num_hashes >= MIN_VECTOR and high.size > 1 else 1
         starts = jnp.arange(0, num_hashes, row_size, dtype=jnp.uint32)

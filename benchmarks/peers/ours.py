@@ -17,7 +17,7 @@ import vhmc_jax as vj
 
 TUNE_BUDGET = 0.25
 NAME, PACKAGE, NUM_SEEDS = "VHMC", "vhmc_jax", None
-BUDGETS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
+BUDGETS = (1 / 64, 1 / 16, 1 / 4, 1.0)
 
 
 def grid(case: Case) -> list[dict[str, Any]]:

@@ -120,11 +120,12 @@ class Candidate(NamedTuple):
 
 
 class Try(NamedTuple):
-    """The flat state at a draw of the guide, log(π / (c q)) there, and whether it passed the envelope."""
+    """The flat state at a draw of the guide, log(π / (c q)), whether that passed the envelope, and the component."""
 
     state: State
     log_ratio: Array
     is_found: Array
+    label: Array
 
 
 @functools.partial(
@@ -189,7 +190,7 @@ class Jump:
 
         def tried(state: State, log_uniform: Array) -> Try:
             log_ratio = self.log_ratio(state.logdensity, state.position)
-            return Try(state, log_ratio, log_uniform < log_ratio)
+            return Try(state, log_ratio, log_uniform < log_ratio, self.label(state.position))
 
         def later_tries() -> Try:
             tries, log_uniforms = jax.vmap(draw)(jnp.arange(1, self.num_tries))
@@ -206,7 +207,7 @@ class Jump:
             state=chosen.state,
             log_weight=self.log_weight(chosen.log_ratio),
             is_found=chosen.is_found,
-            jump_to=jnp.where(chosen.is_found, self.label(chosen.state.position), -1),
+            jump_to=jnp.where(chosen.is_found, chosen.label, -1),
             num_gradients=jnp.where(is_later, 2, 1).astype(jnp.int32),
             num_densities=jnp.where(is_later, self.num_tries - 1, 0).astype(jnp.int32),
         )

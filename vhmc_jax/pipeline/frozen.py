@@ -22,6 +22,8 @@ MAX_DENSE = 64
 """Up to this dimension the mass is a matrix, beyond it a diagonal: a product with a matrix would cost more than most
 gradients."""
 NUM_ADAPTATION_STEPS = 50
+LOCAL_SHARE = (0.2, 0.5)
+"""Least and greatest share of the evaluations for local moves, where the jump probability is not given."""
 
 
 class Frozen(NamedTuple):
@@ -40,7 +42,7 @@ class Frozen(NamedTuple):
     num_tries
         The most candidates of a jump.
     jump_probability
-        β, such that about as many evaluations go into jumps as into local moves.
+        β.
     step_size
         ε of the local move.
     num_integration_steps
@@ -185,7 +187,12 @@ def _inverse_mass(covariances: Array, weights: np.ndarray) -> np.ndarray:
 
 
 def _jump_probability(report: GuideReport, num_tries: int) -> float:
-    """β with βJ = (1 − β)T: J evaluations of a jump, T of a trajectory, spend as much on jumps as on local moves."""
+    """β such that local moves take a share s of the evaluations: β J / (1 − s) = (1 − β) T / s.
+
+    J are the evaluations of a jump, T those of a trajectory. s is the share of jumps that fail in the mode where the
+    most do, within bounds: where nearly all succeed, a jump is a fresh draw for one evaluation.
+    """
     trajectory = np.mean(NUM_STEPS) + 2
     jump = 1 + (1 - report.expected_acceptance) * num_tries
-    return float(trajectory / (trajectory + jump))
+    share = np.clip(1 - report.expected_acceptance_by_mode.min(), *LOCAL_SHARE)
+    return float((1 - share) * trajectory / ((1 - share) * trajectory + share * jump))

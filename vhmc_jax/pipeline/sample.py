@@ -77,7 +77,8 @@ def sample(
     num_tries
         The most candidates of a jump.
     jump_probability
-        β; by default about as many evaluations go into jumps as into local moves.
+        β; by default local moves take as great a share of the evaluations as that of the jumps that fail, from a
+        fifth to a half.
     friction
         γ of the Langevin thermostats.
     num_burnin
