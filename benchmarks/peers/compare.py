@@ -32,6 +32,17 @@ QUICK_SAMPLERS = ("iid", "ours", "smc", "tempering")
 PACKAGES = ("jax", "jaxlib", "numpy", "blackjax", "tfp-nightly", "flowMC", "optax", "equinox")
 
 
+def commit() -> str:
+    """The commit, marked where anything but results has changed since."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parents[2]), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    changes = git("status", "--porcelain", "--untracked-files=no", "--", ":!benchmarks/results")
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+changes" if changes else "")
+
+
 def environment() -> dict[str, Any]:
     """Versions, machine and commit."""
     versions = {}
@@ -40,18 +51,11 @@ def environment() -> dict[str, Any]:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-        check=False,
-    )
     return {
         "versions": versions,
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {jax.default_backend()}",
-        "commit": described.stdout.strip() or "unknown",
+        "commit": commit(),
         "date": datetime.date.today().isoformat(),
     }
 
