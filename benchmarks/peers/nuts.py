@@ -12,6 +12,7 @@ from form import Case, Outcome, Timed, compiled, hashable, timed
 
 TUNE_BUDGET = 0.25
 NAME, PACKAGE, NUM_SEEDS = "NUTS", "blackjax", None
+BUDGETS = (0.25, 1.0)
 NUM_CHAINS, NUM_DRAWS = 64, 500
 
 
