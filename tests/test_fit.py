@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
-from vhmc_jax.guide.fit import _warn
+from vhmc_jax.guide.fit import _resample, _warn
+from vhmc_jax.guide.pool import Pool
 
 pytestmark = pytest.mark.slow
 SMALL = {"num_draws": 256, "num_chains": 8, "num_warmup": 48, "num_weight_draws": 512}
@@ -141,3 +142,10 @@ def test_a_poor_fit_is_warned_of_where_jumps_fail_too(far):
         _warn(report, least_weight=0.01)
     _warn(report, least_weight=0.4)
     _warn(report._replace(expected_acceptance_by_mode=np.array([0.95, 0.95])), least_weight=0.01)
+
+
+def test_no_chain_starts_where_the_density_is_zero():
+    pool = Pool(None, None, np.arange(8.0).reshape(1, 8, 1), None, 8)
+    log_importance = np.where(np.arange(8) < 3, 0.0, -np.inf)
+    starts = _resample(np.random.default_rng(0), pool, log_importance)
+    np.testing.assert_array_equal(np.sort(starts[:, 0]), [0.0, 1.0, 2.0])

@@ -242,9 +242,10 @@ def _weigh(
 
 
 def _resample(generator: np.random.Generator, pool: Pool, log_importance: np.ndarray) -> np.ndarray:
-    """Draws of the pool in proportion to their importance weights, none of them twice."""
+    """Draws of the pool in proportion to their importance weights, none of them twice or where the density is zero."""
     noisy = log_importance + generator.gumbel(size=len(log_importance))
-    return pool.x.reshape(len(noisy), -1)[np.argsort(-noisy)[:NUM_STARTS]]
+    num_starts = min(NUM_STARTS, np.count_nonzero(np.isfinite(noisy)))
+    return pool.x.reshape(len(noisy), -1)[np.argsort(-noisy)[:num_starts]]
 
 
 def _with_weights(components: Any, weights: np.ndarray, defensive_weight: float) -> Any:
