@@ -10,7 +10,6 @@ import json
 import math
 import os
 import platform
-import subprocess
 import sys
 import time
 import zlib
@@ -26,7 +25,10 @@ import numpy as np
 
 import vhmc_jax as vj
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from provenance import ROOT, commit
+
+COMMIT = commit("benchmarks/paper")
 RESULTS = "benchmarks/results/paper"
 QUICK_RESULTS = "out/paper"
 
@@ -128,24 +130,6 @@ def made_with(seconds: float) -> dict:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "seconds": float(f"{seconds:.3g}"),
     }
-
-
-def commit() -> str:
-    """Short hash of the commit, with "+changes" where the package or the paper's scripts differ from it."""
-    try:
-        short = _git("rev-parse", "--short", "HEAD")
-        return short + ("+changes" if _git("status", "--porcelain", "--", "vhmc_jax", "benchmarks/paper") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-COMMIT = commit()
-"""Of the code as it was imported: the repository may move on while an experiment runs."""
 
 
 def shown(path: Path) -> str:

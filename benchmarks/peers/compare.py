@@ -13,7 +13,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
-import subprocess
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -25,22 +25,15 @@ import page
 from form import RESULTS, Case, cases, chosen, judge, read, samplers, write
 from tune import best_settings
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from provenance import commit
+
+COMMIT = commit("benchmarks/peers")
 BUDGETS = (1 / 16, 1 / 4, 1.0)
 MOST_SEEDS, ENOUGH_SECONDS = 40, 4.0  # more seeds than asked for where runs are short
 QUICK_TARGETS = ("far pair", "E3 m = 1, d = 32", "unequal pair")
 QUICK_SAMPLERS = ("iid", "ours", "smc", "tempering")
 PACKAGES = ("jax", "jaxlib", "numpy", "blackjax", "tfp-nightly", "flowMC", "optax", "equinox")
-
-
-def commit() -> str:
-    """The commit, marked where anything but results has changed since."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parents[2]), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-    changes = git("status", "--porcelain", "--untracked-files=no", "--", ":!benchmarks/results")
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+changes" if changes else "")
 
 
 def environment() -> dict[str, Any]:
@@ -55,7 +48,7 @@ def environment() -> dict[str, Any]:
         "versions": versions,
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {jax.default_backend()}",
-        "commit": commit(),
+        "commit": COMMIT,
         "date": datetime.date.today().isoformat(),
     }
 

@@ -247,5 +247,5 @@ def write(path: Path, content: dict[str, Any]) -> None:
     """A results file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(content, indent=1) + "\n")
+    draft.write_text(json.dumps(content, separators=(",", ":")) + "\n")
     draft.replace(path)
