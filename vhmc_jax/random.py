@@ -119,8 +119,13 @@ def _as_words(rng_key: Any) -> Any:
 
 def _threefry(key: Key, counter: Array) -> tuple[Array, Array]:
     """Threefry-2x32-20 of (path, counter): two random words for each counter."""
-    schedule = (key.high, key.low, key.high ^ key.low ^ PARITY)
     path = np.uint32(key.path) if isinstance(key.path, int) else key.path
+    return _hash(key.high, key.low, path, counter)
+
+
+@jax.jit  # so that its many operations are traced once for all the places that hash numbers of one shape
+def _hash(high: Array, low: Array, path: Any, counter: Array) -> tuple[Array, Array]:
+    schedule = (high, low, high ^ low ^ PARITY)
     x0, x1 = path + schedule[0], counter + schedule[1]
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
@@ -136,36 +141,38 @@ def _draw(transform: Callable, otherwise: Callable, rng_key: Any, shape: tuple[i
     key = _as_words(rng_key)
     if not isinstance(key, Key) or dtype not in _FLOATS:
         return otherwise(as_jax_key(rng_key), shape, dtype)
-    return _drawer(transform, math.prod(shape), dtype, key.path)(key.high, key.low).reshape(shape)
+    return _drawer(transform, math.prod(shape), dtype)(key.high, key.low, np.uint32(key.path)).reshape(shape)
 
 
 @functools.cache
-def _drawer(transform: Callable, count: int, dtype: Any, path: int) -> Callable:
-    """A function from key words (...) to ``count`` numbers each, (..., count); under ``vmap`` still one call.
+def _drawer(transform: Callable, count: int, dtype: Any) -> Callable:
+    """A function from key words (...) and a path to ``count`` numbers each, (..., count); under ``vmap`` still one call.
 
     It can thus see the whole batch, and cut it into blocks of hashes.
     """
     num_hashes = count if dtype == jnp.float64 else (count + 1) // 2
 
-    def numbers(high: Array, low: Array, counters: Array) -> Array:
-        hashed = transform(*_threefry(Key(high, low, path), counters), dtype)
+    def numbers(high: Array, low: Array, path: Array, counters: Array) -> Array:
+        hashed = transform(*_hash(high, low, path, counters), dtype)
         return hashed.real if count == 1 else hashed
 
     def in_order(hashed: Array) -> Array:
         parts = (hashed.real, hashed.imag) if jnp.iscomplexobj(hashed) else (hashed,)
         return jnp.concatenate(parts, axis=-1)[..., :count]
 
-    def at_once(high: Array, low: Array) -> Array:
-        return in_order(numbers(high[..., None], low[..., None], jnp.arange(num_hashes, dtype=jnp.uint32)))
+    def at_once(high: Array, low: Array, path: Array) -> Array:
+        return in_order(numbers(high[..., None], low[..., None], path, jnp.arange(num_hashes, dtype=jnp.uint32)))
 
-    def in_blocks(high: Array, low: Array) -> Array:
+    def in_blocks(high: Array, low: Array, path: Array) -> Array:
         total = high.size * num_hashes
         if total < 2 * MIN_VECTOR:
-            return at_once(high, low)
+            return at_once(high, low, path)
         if total <= FEW_HASHES:
             counters = jnp.arange(num_hashes, dtype=jnp.uint32)
-            flat = [x.reshape(-1) for x in jnp.broadcast_arrays(high[..., None], low[..., None], counters)]
-            return in_order(numbers(*flat).reshape(*high.shape, num_hashes))
+            highs, lows, counters = (
+                x.reshape(-1) for x in jnp.broadcast_arrays(high[..., None], low[..., None], counters)
+            )
+            return in_order(numbers(highs, lows, path, counters).reshape(*high.shape, num_hashes))
         # Rows that start at a counter each: those of one key, or single hashes where a key has few of them, or has all.
         row_size = num_hashes if num_hashes >= MIN_VECTOR and high.size > 1 else 1
         starts = jnp.arange(0, num_hashes, row_size, dtype=jnp.uint32)
@@ -178,18 +185,19 @@ def _drawer(transform: Callable, count: int, dtype: Any, path: int) -> Callable:
 
         def hash_block(block: list[Array]) -> Array:
             high, low, starts = block
-            return numbers(high, low, starts + jnp.arange(row_size, dtype=jnp.uint32))
+            return numbers(high, low, path, starts + jnp.arange(row_size, dtype=jnp.uint32))
 
         hashed = jax.lax.map(hash_block, blocks).reshape(-1, row_size)[:num_rows]
         return in_order(hashed.reshape(*high.shape, num_hashes))
 
     @jax.custom_batching.custom_vmap
-    def draw(high: Array, low: Array) -> Array:
-        return jax.lax.platform_dependent(high, low, cpu=in_blocks, default=at_once)
+    @jax.jit  # traced once for all keys of one shape
+    def draw(high: Array, low: Array, path: Array) -> Array:
+        return jax.lax.platform_dependent(high, low, path, cpu=in_blocks, default=at_once)
 
     @draw.def_vmap
-    def _(axis_size: int, in_batched: Any, high: Array, low: Array) -> tuple[Array, bool]:
-        return draw(*jnp.broadcast_arrays(high, low)), True
+    def _(axis_size: int, in_batched: Any, high: Array, low: Array, path: Array) -> tuple[Array, bool]:
+        return draw(*jnp.broadcast_arrays(high, low), path), True
 
     return draw
 

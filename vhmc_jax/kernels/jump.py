@@ -67,9 +67,9 @@ class JumpInfo(NamedTuple):
     is_divergent
         Always false: a candidate of density zero is not found.
     num_gradients
-        Gradients: one, at the first try; where it did not pass the envelope, another at the candidate.
+        Gradients: one, at the first try; where it did not pass the envelope, one at each of the K − 1 others.
     num_densities
-        Density values: one for each of the K − 1 further tries, where the first did not pass.
+        Always zero: a density value alone would have to be followed by the gradient at the candidate.
     is_jump
         Whether a jump was tried: always.
     is_candidate_found
@@ -107,8 +107,8 @@ class Candidate(NamedTuple):
         Whether one passed.
     jump_to
         Its component; −1 where none passed.
-    num_gradients, num_densities
-        What the tries cost.
+    num_gradients
+        What the tries cost: one each.
     """
 
     state: State
@@ -116,7 +116,6 @@ class Candidate(NamedTuple):
     is_found: Array
     jump_to: Array
     num_gradients: Array
-    num_densities: Array
 
 
 class Try(NamedTuple):
@@ -180,36 +179,30 @@ class Jump:
     def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
         """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them.
 
-        The first try is the candidate more often than not: it is evaluated with its gradient at once.
+        The first is the candidate more often than not; the others are evaluated, as one batch, where it is not.
         """
 
-        def draw(number: Array) -> tuple[Array, Array]:
+        def attempt(number: Array) -> Try:
             key_sample, key_uniform = random.split(random.fold_in(rng_key, number))
-            x = self.sample(random.as_jax_key(key_sample))
-            return x, jnp.log(random.uniform(key_uniform, dtype=x.dtype))
-
-        def tried(state: State, log_uniform: Array) -> Try:
+            state = density.state_at(self.sample(random.as_jax_key(key_sample)))
             log_ratio = self.log_ratio(state.logdensity, state.position)
+            log_uniform = jnp.log(random.uniform(key_uniform, dtype=log_ratio.dtype))
             return Try(state, log_ratio, log_uniform < log_ratio, self.label(state.position))
 
         def later_tries() -> Try:
-            tries, log_uniforms = jax.vmap(draw)(jnp.arange(1, self.num_tries))
-            log_ratios = jax.vmap(self.log_ratio)(jax.vmap(density.value)(tries), tries)
-            number = jnp.argmax(log_uniforms < log_ratios)
-            return tried(density.state_at(tries[number]), log_uniforms[number])
+            tries = jax.vmap(attempt)(jnp.arange(1, self.num_tries))
+            number = jnp.argmax(tries.is_found)
+            return jax.tree.map(lambda leaf: leaf[number], tries)
 
-        x, log_uniform = draw(jnp.int32(0))
-        first = chosen = tried(density.state_at(x), log_uniform)
+        first = chosen = attempt(jnp.int32(0))
         if self.num_tries > 1:
             chosen = lazy_cond(~first.is_found, later_tries, first)
-        is_later = ~first.is_found & (self.num_tries > 1)
         return Candidate(
             state=chosen.state,
             log_weight=self.log_weight(chosen.log_ratio),
             is_found=chosen.is_found,
             jump_to=jnp.where(chosen.is_found, chosen.label, -1),
-            num_gradients=jnp.where(is_later, 2, 1).astype(jnp.int32),
-            num_densities=jnp.where(is_later, self.num_tries - 1, 0).astype(jnp.int32),
+            num_gradients=jnp.where(first.is_found, 1, self.num_tries).astype(jnp.int32),
         )
 
     def check_guide(self, position: PyTree) -> None:
@@ -306,7 +299,7 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState
         is_accepted=jnp.bool_(False),
         is_divergent=jnp.bool_(False),
         num_gradients=candidate.num_gradients,
-        num_densities=candidate.num_densities,
+        num_densities=jnp.int32(0),
         is_jump=jnp.bool_(True),
         is_candidate_found=candidate.is_found,
         jump_accepted=jnp.bool_(False),

@@ -14,11 +14,14 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_parameter, as_pytree_function, cast, flatten
+from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_parameter, as_pytree_function, cast, flatten, is_concrete
 from vhmc_jax.kernels.jump import Jump, jump_from_guide, jump_log_acceptance
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.lazy import lazy_cond
 from vhmc_jax.metropolis import Proposal, accept
+
+MOSTLY = 0.5
+"""β from which the jump is the move that all chains of a batch make at once, and the local one that of a few."""
 
 
 class VHMCInfo(NamedTuple):
@@ -72,7 +75,7 @@ class VHMCInfo(NamedTuple):
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["logdensity_fn", "propose", "jump", "jump_probability"],
-    meta_fields=["reuse_randomness"],
+    meta_fields=["reuse_randomness", "mostly_jumps"],
 )
 @dataclass(frozen=True)
 class Settings:
@@ -83,6 +86,7 @@ class Settings:
     jump: Jump
     jump_probability: Array
     reuse_randomness: bool
+    mostly_jumps: bool
 
 
 def vhmc(
@@ -206,7 +210,8 @@ def variational(
             f"equipotential do), got a step of type {type(local.step).__name__}"
         )
     jump = jump_from_guide(guide, log_envelope, num_tries, form)
-    settings = Settings(as_pytree_function(logdensity_fn), propose, jump, beta, bool(reuse_randomness))
+    mostly_jumps = is_concrete(beta) and bool(beta >= MOSTLY)
+    settings = Settings(as_pytree_function(logdensity_fn), propose, jump, beta, bool(reuse_randomness), mostly_jumps)
     return Kernel(Partial(init, local.init, jump), Partial(step, settings))
 
 
@@ -239,14 +244,16 @@ def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInf
 
     # First stage: the local move, unless the step begins with a jump.
     propose_here = Partial(settings.propose, key_local)
-    move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, block_share=1)
+    few, most = 1 / 8, 1
+    local_share, jump_share = (few, most) if settings.mostly_jumps else (most, few)
+    move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, block_share=local_share)
     state, local = accept(key_accept, state, move)
 
     # A jump: the first move of some steps, the second chance of others.
     is_second_stage = ~is_jump & ~local.is_accepted
     try_jump = Partial(_try_jump, settings, key_jump, key_local)
     arguments = state, is_second_stage, move.log_acceptance
-    chance = lazy_cond(is_jump | is_second_stage, try_jump, _no_chance(state), *arguments, block_share=1 / 8)
+    chance = lazy_cond(is_jump | is_second_stage, try_jump, _no_chance(state), *arguments, block_share=jump_share)
 
     return chance.state, VHMCInfo(
         acceptance_rate=jnp.where(is_jump, chance.acceptance_rate, local.acceptance_rate),
@@ -279,7 +286,11 @@ def _try_jump(
     needs_ratio = is_second_stage & candidate.is_found
     propose_there = Partial(settings.propose, key_local if settings.reuse_randomness else key_fresh)
     there = lazy_cond(
-        needs_ratio, Partial(_cost_and_acceptance, propose_there), (0, 0, 0.0), candidate.state, block_share=1 / 2
+        needs_ratio,
+        Partial(_cost_and_acceptance, propose_there),
+        (0, 0, 0.0),
+        candidate.state,
+        block_share=1 / 16 if settings.mostly_jumps else 1 / 2,
     )
     num_gradients_there, num_densities_there, log_acceptance_there = there
     log_ratio = log_complement(log_acceptance_there) - log_complement(log_acceptance)
@@ -293,7 +304,7 @@ def _try_jump(
         jump_from=settings.jump.label(start.position),
         jump_to=candidate.jump_to,
         num_gradients=candidate.num_gradients + num_gradients_there,
-        num_densities=candidate.num_densities + num_densities_there,
+        num_densities=jnp.asarray(num_densities_there),
     )
     state, chance = accept(key_accept, state, Proposal(candidate.state, log_alpha, chance))
     return chance._replace(state=state)
