@@ -129,7 +129,7 @@ class Try(NamedTuple):
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["sample", "log_prob", "component_log_probs", "log_envelope"],
+    data_fields=["guide", "log_envelope"],
     meta_fields=["num_tries", "form"],
 )
 @dataclass(frozen=True)
@@ -138,12 +138,8 @@ class Jump:
 
     Attributes
     ----------
-    sample
-        The guide's ``sample(rng_key) -> x`` on flat vectors, a callable pytree.
-    log_prob
-        The guide's ``log_prob(x)``, normalised, a callable pytree.
-    component_log_probs
-        The guide's ``component_log_probs(x)``, for labels, or None.
+    guide
+        Draws and densities on flat vectors, as a pytree.
     log_envelope
         log c.
     num_tries
@@ -152,16 +148,14 @@ class Jump:
         ``"exact"``, or ``"paper"`` for w ≡ 1.
     """
 
-    sample: Callable
-    log_prob: Callable
-    component_log_probs: Callable | None
+    guide: Any
     log_envelope: Array
     num_tries: int
     form: str
 
     def log_ratio(self, logdensity: Array, x: Array) -> Array:
         """Log of π(x) / (c q(x)): −inf where π is not finite, and NaN, which no try passes, where q is not a number."""
-        ratio = logdensity - cast(self.log_envelope, x.dtype) - self.log_prob(x)
+        ratio = logdensity - cast(self.log_envelope, x.dtype) - self.guide.log_prob(x)
         return jnp.where(jnp.isfinite(logdensity), ratio, -jnp.inf)
 
     def log_weight(self, log_ratio: Array) -> Array:
@@ -172,9 +166,10 @@ class Jump:
 
     def label(self, x: Array) -> Array:
         """The guide's most responsible component at x; −1 where the guide has none."""
-        if self.component_log_probs is None:
+        component_log_probs = getattr(self.guide, "component_log_probs", None)
+        if component_log_probs is None:
             return jnp.int32(-1)
-        return jnp.argmax(self.component_log_probs(x)).astype(jnp.int32)
+        return jnp.argmax(component_log_probs(x)).astype(jnp.int32)
 
     def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
         """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them.
@@ -184,7 +179,7 @@ class Jump:
 
         def attempt(number: Array) -> Try:
             key_sample, key_uniform = random.split(random.fold_in(rng_key, number))
-            state = density.state_at(self.sample(random.as_jax_key(key_sample)))
+            state = density.state_at(self.guide.sample(random.as_jax_key(key_sample)))
             log_ratio = self.log_ratio(state.logdensity, state.position)
             log_uniform = jnp.log(random.uniform(key_uniform, dtype=log_ratio.dtype))
             return Try(state, log_ratio, log_uniform < log_ratio, self.label(state.position))
@@ -208,16 +203,16 @@ class Jump:
     def check_guide(self, position: PyTree) -> None:
         """Raise unless the guide draws vectors of the position's dimension and dtype."""
         x, _ = ravel_pytree(position)
-        draw = jax.eval_shape(self.sample, jax.random.key(0))
+        draw = jax.eval_shape(self.guide.sample, jax.random.key(0))
         if draw.shape != x.shape or draw.dtype != x.dtype:
             raise ValueError(
                 f"guide.sample must return a flat vector like the position's, {x.dtype}{list(x.shape)}, "
                 f"got {draw.dtype}{list(draw.shape)}"
             )
-        value = jax.eval_shape(self.log_prob, x)
+        value = jax.eval_shape(self.guide.log_prob, x)
         if value.shape != ():
             raise ValueError(f"guide.log_prob must return a scalar, got shape {value.shape}")
-        log_prob = self.log_prob(x)
+        log_prob = self.guide.log_prob(x)
         if is_concrete(log_prob) and jnp.isnan(log_prob):
             raise ValueError(f"guide.log_prob must be a number at the start, got NaN at {x}")
 
@@ -229,14 +224,28 @@ def jump_from_guide(guide: Any, log_envelope: Any, num_tries: Any, form: str) ->
             raise TypeError(f"guide must have the methods sample(rng_key) and log_prob(x), got {type(guide).__name__}")
     if form not in FORMS:
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
-    components = getattr(guide, "component_log_probs", None)
     return Jump(
+        _as_pytree(guide), as_parameter("log_envelope", log_envelope), as_count("num_tries", num_tries, 1), form
+    )
+
+
+class Methods(NamedTuple):
+    """The methods of a guide, each a pytree."""
+
+    sample: Callable
+    log_prob: Callable
+    component_log_probs: Callable | None
+
+
+def _as_pytree(guide: Any) -> Any:
+    """A guide that is a pytree of arrays as it is: its methods then share them. Of any other the methods."""
+    if not jax.tree_util.all_leaves([guide]) and all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(guide)):
+        return guide
+    components = getattr(guide, "component_log_probs", None)
+    return Methods(
         as_pytree_function(guide.sample),
         as_pytree_function(guide.log_prob),
         None if components is None else as_pytree_function(components),
-        as_parameter("log_envelope", log_envelope),
-        as_count("num_tries", num_tries, 1),
-        form,
     )
 
 

@@ -127,18 +127,18 @@ def run_chains(
     keep_fn = as_pytree_function(_keep_draw if keep is None else keep)
     chain_keys = _chain_keys(rng_key, jnp.arange(num_chains))
     schedule = Schedule(*(jnp.int32(number) for number in (first_iteration, num_burnin, thinning)))
-    progress_of_run, store = _start(kernel, keep_fn, chain_keys, states, num_samples)
+    progress_of_run, store = _start(kernel.step, keep_fn, chain_keys, states, num_samples)
     bar = ProgressBar(total, f"{num_chains} chains", progress, is_chunked=progress or stop_on_interrupt)
     done = 0
     with Interrupt(stop_on_interrupt) as interrupt:
         for end in bar.chunk_ends():
             progress_of_run, store = _advance(
-                kernel, keep_fn, chain_keys, schedule, progress_of_run, jnp.int32(end), store
+                kernel.step, keep_fn, chain_keys, schedule, progress_of_run, jnp.int32(end), store
             )
             if progress or stop_on_interrupt:
                 done = int(progress_of_run.iteration)
                 acceptance = getattr(progress_of_run.info_means, "acceptance_rate", None)
-                bar.show(done, **({} if acceptance is None else {"acceptance": float(jnp.mean(acceptance))}))
+                bar.show(done, **({} if acceptance is None else {"acceptance": float(np.mean(acceptance))}))
             if interrupt.is_asked:
                 break
     if interrupt.is_asked:
@@ -174,20 +174,20 @@ class Run(NamedTuple):
 
 
 @functools.partial(jax.jit, inline=True)
-def _step(kernel: Kernel, keys: Array, states: Any) -> tuple[Any, Any]:
+def _step(step: Callable, keys: Array, states: Any) -> tuple[Any, Any]:
     """One step of every chain. Compiled into its callers, but traced once for all of them."""
-    return strongly_typed(jax.vmap(kernel.step)(keys, states))
+    return strongly_typed(jax.vmap(step)(keys, states))
 
 
 @functools.partial(jax.jit, donate_argnames="store")
 def _advance(
-    kernel: Kernel, keep: Callable, chain_keys: Array, schedule: Schedule, run: Run, until: Array, store: PyTree
+    step: Callable, keep: Callable, chain_keys: Array, schedule: Schedule, run: Run, until: Array, store: PyTree
 ) -> tuple[Run, PyTree]:
     """Take iterations until ``until`` of them are done, storing one in ``thinning`` after the burn-in."""
 
     def one_iteration(run: Run) -> Run:
         keys = jax.vmap(_fold_in, (0, None))(chain_keys, schedule.first_iteration + run.iteration)
-        states, infos = _step(kernel, keys, run.states)
+        states, infos = _step(step, keys, run.states)
         iteration = run.iteration + 1
         info_means = jax.tree.map(
             lambda mean, value: mean + (value.astype(mean.dtype) - mean) / iteration.astype(mean.dtype),
@@ -209,10 +209,10 @@ def _advance(
 
 
 @functools.partial(jax.jit, static_argnames="num_samples")
-def _start(kernel: Kernel, keep: Callable, chain_keys: Array, states: Any, num_samples: int) -> tuple[Run, PyTree]:
+def _start(step: Callable, keep: Callable, chain_keys: Array, states: Any, num_samples: int) -> tuple[Run, PyTree]:
     """The carry before the first iteration, and the empty store."""
     states = strongly_typed(states)
-    _, infos = jax.eval_shape(_step, kernel, chain_keys, states)
+    _, infos = jax.eval_shape(_step, step, chain_keys, states)
     kept = jax.eval_shape(jax.vmap(keep), states, infos)
     store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
     means = jax.tree.map(lambda a: jnp.zeros(a.shape, float), common_fields(infos))
