@@ -60,6 +60,24 @@ def test_density_is_that_of_scipy(make, k, d):
 
 
 @both
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_on_the_host_it_is_the_same_mixture(make, dtype):
+    mixture = make(3, 4, dtype)
+    host, points = mixture.on_host(), 4.0 * np.random.default_rng(1).normal(size=(40, 4))
+    rtol = 1e-12 if dtype == np.float64 else 1e-4
+    values = jax.jit(jax.vmap(mixture.component_log_probs))(points)
+    np.testing.assert_allclose(host.component_log_probs(host.squared_distances(points)), values, rtol=rtol)
+    np.testing.assert_allclose(host.log_prob(points), jax.vmap(mixture.log_prob)(points), rtol=rtol)
+    # Its draws are those of JAX: the same law of every coordinate and of the log density.
+    draws = host.sample(np.random.default_rng(2), 4000)
+    others = jax.jit(jax.vmap(mixture.sample))(jax.random.split(jax.random.key(3), 4000))
+    seen = [np.column_stack([x, host.log_prob(np.asarray(x))]) for x in (draws, others)]
+    assert min(stats.ks_2samp(a, b).pvalue for a, b in zip(*(values.T for values in seen), strict=True)) > 1e-4
+    narrow = np.column_stack([0.9 * draws, host.log_prob(0.9 * draws)])
+    assert min(stats.ks_2samp(a, b).pvalue for a, b in zip(narrow.T, seen[1].T, strict=True)) < 1e-6
+
+
+@both
 def test_responsibilities_are_bayes_rule(make):
     mixture = make(3, 2)
     x = jnp.array([0.5, -1.0])

@@ -26,7 +26,7 @@ def shapes_off_by(shift):
 
 @pytest.fixture(scope="module")
 def pool():
-    return Pool.of(jax.random.key(0), DENSITY, shapes_off_by(0.2), mixture_of, 4000)
+    return Pool.of(np.random.default_rng(0), DENSITY, shapes_off_by(0.2), mixture_of, 4000)
 
 
 def test_what_it_promises_is_what_jumps_do(pool):
@@ -45,7 +45,7 @@ def test_what_it_promises_is_what_jumps_do(pool):
 
 def test_draws_stay_with_their_shapes_when_some_are_replaced(pool):
     two = Shapes(np.array([[0.0, 1.0], [1.0, 0.0]]), np.broadcast_to(0.5 * np.eye(2), (2, 2, 2)), np.array([0, 0]))
-    new = Pool.of(jax.random.key(3), DENSITY, two, mixture_of, 4000)
+    new = Pool.of(np.random.default_rng(3), DENSITY, two, mixture_of, 4000)
     joined = pool.replaced(new)
     np.testing.assert_array_equal(joined.shapes.modes, [0, 0, 1, 0, 0, 1])
     np.testing.assert_array_equal(joined.is_halo, [False] * 3 + [True] * 3)

@@ -53,6 +53,18 @@ def test_fold_in_is_that_of_jax(number):
     np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(jax.random.fold_in(KEY, number)))
 
 
+def test_keys_at_hand_are_hashed_as_traced_ones_are():
+    def derived(rng_key):
+        left, right = random.split(rng_key)
+        keys = random.as_jax_key(left), random.as_jax_key(random.fold_in(right, 7))
+        return tuple(map(jax.random.key_data, keys))
+
+    key = jax.random.key(3)
+    jax.tree.map(np.testing.assert_array_equal, derived(key), jax.jit(derived)(key))
+    each = jax.random.key_data(random.as_jax_key(random.fold_in_each(key, np.arange(5))))
+    np.testing.assert_array_equal(each, [jax.random.key_data(jax.random.fold_in(key, i)) for i in range(5)])
+
+
 def test_old_style_keys_are_the_same_keys():
     np.testing.assert_array_equal(random.normal(jax.random.PRNGKey(20), (3,)), random.normal(KEY, (3,)))
 

@@ -236,6 +236,17 @@ def as_position(position: PyTree, name: str = "position") -> PyTree:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.result_type(leaf)), position)
 
 
+def unravel_rows(rows: np.ndarray, template: PyTree) -> PyTree:
+    """Positions with a leading axis from flat ones (n, d); in NumPy, since what JAX does once, it compiles."""
+    leaves, treedef = jax.tree.flatten(template)
+    parts = np.split(np.asarray(rows), np.cumsum([np.size(leaf) for leaf in leaves])[:-1], axis=1)
+    arrays = [
+        jnp.asarray(part.reshape(len(rows), *np.shape(leaf)).astype(jnp.result_type(leaf)))
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(treedef, arrays)
+
+
 def describe(tree: PyTree) -> str:
     """Shapes and dtypes of a pytree of arrays, for error messages."""
     return str(jax.tree.map(lambda leaf: f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}", tree))

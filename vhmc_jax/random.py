@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-Array = jax.Array
+from vhmc_jax.base import Array, is_concrete
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)
@@ -30,6 +30,8 @@ BLOCK_SIZE = 512
 """Hashes at once on a CPU where they are cut into blocks: beyond about 1,000 XLA hands them to other threads."""
 FEW_HASHES = 128
 """Up to so many are flat and at once: should XLA repeat them in several places, that costs less than a loop."""
+HOST = np.ndarray | np.generic
+"""Words that are at hand are NumPy's, and hashed there: a program for a few of them would take longer to compile."""
 MIN_VECTOR = 16
 """With fewer hashes than this for each key XLA does not vectorise a batch of keys, unless it is flat."""
 
@@ -69,22 +71,25 @@ def fold_in(rng_key: Any, number: Any) -> Any:
     key = _as_words(rng_key)
     if not isinstance(key, Key):
         return jax.random.fold_in(rng_key, number)
-    return Key(*_threefry(key, jnp.asarray(number).astype(jnp.uint32)))
+    counter = (np if is_concrete(number) else jnp).asarray(number).astype(np.uint32)
+    return Key(*_threefry(key, counter))
+
+
+def fold_in_each(rng_key: Any, numbers: np.ndarray) -> Any:
+    """``fold_in`` with each of these integers: keys with a leading axis."""
+    key = _as_words(rng_key)
+    if not isinstance(key, Key):
+        return jax.vmap(jax.random.fold_in, (None, 0))(rng_key, numbers)
+    return Key(*_threefry(key, numbers.astype(np.uint32)))
 
 
 def as_jax_key(rng_key: Any) -> Array:
     """The key as ``jax.random`` takes it, for functions that are not ours."""
     if isinstance(rng_key, Key):
-        words = rng_key.high, rng_key.low
-        key_data = _hashed(*words, np.uint32(rng_key.path)) if rng_key.path else jnp.stack(words)
+        key = fold_in(rng_key, np.uint32(0)) if rng_key.path else rng_key
+        key_data = (np if isinstance(key.high, HOST) else jnp).stack([key.high, key.low], axis=-1)
         return jax.random.wrap_key_data(key_data, impl="threefry2x32")
     return rng_key
-
-
-@functools.partial(jax.jit, inline=True)
-def _hashed(high: Array, low: Array, path: Any) -> Array:
-    """The words of ``fold_in`` with 0; one program for every path, where a key is used outside of any other."""
-    return jnp.stack(_threefry(Key(high, low, path), jnp.uint32(0)))
 
 
 def uniform(rng_key: Any, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
@@ -114,17 +119,22 @@ def _as_words(rng_key: Any) -> Any:
         impl, data = jax.random.key_impl(rng_key), jax.random.key_data(rng_key)
     else:
         impl, data = jax.config.jax_default_prng_impl, rng_key  # type: ignore[attr-defined]
-    return Key(data[0], data[1]) if impl == "threefry2x32" else rng_key
+    if impl != "threefry2x32":
+        return rng_key
+    words: Any = np.asarray(data) if is_concrete(data) else data
+    return Key(words[0], words[1])
 
 
-def _threefry(key: Key, counter: Array) -> tuple[Array, Array]:
+def _threefry(key: Key, counter: Any) -> tuple[Array, Array]:
     """Threefry-2x32-20 of (path, counter): two random words for each counter."""
-    path = np.uint32(key.path) if isinstance(key.path, int) else key.path
+    path = np.uint32(key.path)
+    if isinstance(key.high, HOST) and isinstance(counter, HOST):
+        with np.errstate(over="ignore"):
+            return _rounds(key.high, key.low, path, counter)
     return _hash(key.high, key.low, path, counter)
 
 
-@jax.jit  # so that its many operations are traced once for all the places that hash numbers of one shape
-def _hash(high: Array, low: Array, path: Any, counter: Array) -> tuple[Array, Array]:
+def _rounds(high: Any, low: Any, path: Any, counter: Any) -> tuple[Any, Any]:
     schedule = (high, low, high ^ low ^ PARITY)
     x0, x1 = path + schedule[0], counter + schedule[1]
     for group in range(5):
@@ -134,6 +144,10 @@ def _hash(high: Array, low: Array, path: Any, counter: Array) -> tuple[Array, Ar
         x0 = x0 + schedule[(group + 1) % 3]
         x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
     return x0, x1
+
+
+_hash = jax.jit(_rounds)
+"""Traced once for all the places that hash numbers of one shape."""
 
 
 def _draw(transform: Callable, otherwise: Callable, rng_key: Any, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -146,7 +160,7 @@ def _draw(transform: Callable, otherwise: Callable, rng_key: Any, shape: tuple[i
 
 @functools.cache
 def _drawer(transform: Callable, count: int, dtype: Any) -> Callable:
-    """A function from key words (...) and a path to ``count`` numbers each, (..., count); under ``vmap`` still one call.
+    """A function from key words (...) and a path to ``count`` numbers each, (..., count); one call under ``vmap`` too.
 
     It can thus see the whole batch, and cut it into blocks of hashes.
     """

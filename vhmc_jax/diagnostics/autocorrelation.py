@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vhmc_jax.diagnostics.draws import check_draws, map_blocks, smooth_length
+from vhmc_jax.diagnostics.draws import check_draws, map_blocks, namespace, smooth_length
 
 
 def centre(x: Array) -> tuple[Array, Array]:
@@ -17,15 +17,16 @@ def centre(x: Array) -> tuple[Array, Array]:
     origin keeps its digits in single precision, and a chain that never moves gives exact zeros.
     """
     deviations = x - x[:, :1]
-    first = jnp.mean(deviations, axis=1, keepdims=True)
+    first = deviations.mean(axis=1, keepdims=True)
     deviations = deviations - first
-    second = jnp.mean(deviations, axis=1, keepdims=True)
+    second = deviations.mean(axis=1, keepdims=True)
     return (x[:, :1] + first + second)[:, 0], deviations - second
 
 
 def spectrum(deviations: Array, length: int) -> Array:
     """Power of (chain, draw, ...) padded with zeros to ``length``: (chain, ..., frequency)."""
-    transform = jnp.fft.rfft(jnp.moveaxis(deviations, 1, -1), n=length, axis=-1)
+    xp = namespace(deviations)
+    transform = xp.fft.rfft(xp.moveaxis(deviations, 1, -1), n=length, axis=-1)
     return transform.real**2 + transform.imag**2
 
 

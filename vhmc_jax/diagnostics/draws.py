@@ -1,18 +1,21 @@
 """What every diagnostic expects: a pytree of (chain, draw, ...) arrays, checked once and walked in blocks.
 
 The blocks keep memory bounded: a thousand long chains are read a few chains at a time, each block small
-enough to stay in the cache while it is transposed and transformed.
+enough to stay in the cache while it is transposed and transformed. What fits into one block is looked at in
+NumPy: JAX would compile for longer than the work takes.
 """
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from vhmc_jax.base import is_concrete
 
 # Elements in one block of chains. From 2^19 to 2^22 the time of an ESS over 10^8 draws was flat.
 BLOCK_SIZE = 2**20
@@ -85,8 +88,29 @@ def split_chains(x: Any) -> Any:
     """Halve each chain: (chain, draw, ...) to (2 chain, draw // 2, ...), less the middle of an odd number."""
     num_draws = x.shape[1]
     half = num_draws // 2
-    concatenate = np.concatenate if isinstance(x, np.ndarray) else jnp.concatenate
-    return concatenate([x[:, :half], x[:, num_draws - half :]], axis=0)
+    return namespace(x).concatenate([x[:, :half], x[:, num_draws - half :]], axis=0)
+
+
+def namespace(x: Any) -> Any:
+    """``numpy`` or ``jax.numpy``, whichever x is an array of."""
+    return np if isinstance(x, np.ndarray) else jnp
+
+
+def host_or_compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of one array: in NumPy where the array is at hand and fits into one block, else compiled.
+
+    ``function`` takes arrays of either kind, and :func:`namespace` tells it which.
+    """
+    compiled = jax.jit(function)
+
+    @wraps(function)
+    def either(x: Any) -> Any:
+        if not is_concrete(x) or x.size > BLOCK_SIZE:
+            return compiled(x)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return function(np.asarray(x))
+
+    return either
 
 
 def map_blocks(function: Callable[[Array], Any], x: Array, block_size: int = BLOCK_SIZE) -> Any:
@@ -107,13 +131,13 @@ def map_draws(function: Callable[[Array], Array], x: Array, num_outputs: int) ->
 
     ``function`` must be a pytree, and return ``num_outputs`` numbers.
     """
-    blocks = _map_draws(function, x, max(1, BLOCK_SIZE // num_outputs))
-    return blocks.reshape(*x.shape[:2], num_outputs)
+    return _map_draws(function, x, num_outputs)
 
 
 @partial(jax.jit, static_argnums=2)
-def _map_draws(function: Callable[[Array], Array], x: Array, block_size: int) -> Array:
-    return map_blocks(jax.vmap(jax.vmap(function)), x, block_size)
+def _map_draws(function: Callable[[Array], Array], x: Array, num_outputs: int) -> Array:
+    blocks = map_blocks(jax.vmap(jax.vmap(function)), x, max(1, BLOCK_SIZE // num_outputs))
+    return blocks.reshape(*x.shape[:2], num_outputs)
 
 
 def smooth_length(at_least: int) -> int:

@@ -9,60 +9,60 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from vhmc_jax.base import is_concrete
 from vhmc_jax.diagnostics.autocorrelation import centre, spectrum
-from vhmc_jax.diagnostics.draws import check_draws, map_blocks, smooth_length, split_chains
+from vhmc_jax.diagnostics.draws import check_draws, host_or_compiled, map_blocks, namespace, smooth_length, split_chains
 from vhmc_jax.diagnostics.ranks import map_components, normal_scores, quantiles
 
 MIN_DRAWS = 4
 
 
-def _geyer_time(rho: Array) -> Array:
-    """Integrated autocorrelation time from ρ (lag,): sums of pairs, made monotone, while positive."""
-    last_pair = max((rho.shape[0] - 3) // 2, 0)
-    even, odd = rho[0 : 2 * last_pair + 1 : 2], rho[1 : 2 * last_pair + 2 : 2]
+def _geyer_times(rho: Any) -> Any:
+    """Integrated autocorrelation times from ρ (component, lag): sums of pairs, made monotone, while positive."""
+    xp = namespace(rho)
+    last_pair = max((rho.shape[1] - 3) // 2, 0)
+    even, odd = rho[:, 0 : 2 * last_pair + 1 : 2], rho[:, 1 : 2 * last_pair + 2 : 2]
     pairs = even + odd
     stops = pairs <= 0
-    stop = jnp.where(jnp.any(stops), jnp.argmax(stops), last_pair)
-    monotone = jax.lax.cummin(pairs)
-    total = jnp.sum(jnp.where(jnp.arange(last_pair + 1) < stop, monotone, 0))
+    stop = xp.where(stops.any(axis=1), stops.argmax(axis=1), last_pair)[:, None]
+    monotone = np.minimum.accumulate(pairs, axis=1) if xp is np else jax.lax.cummin(pairs, axis=1)
+    total = xp.where(xp.arange(last_pair + 1) < stop, monotone, 0).sum(axis=1)
     # The first lag of the pair where the sum stops still counts once: it lowers the variance of the estimate.
-    remainder = jnp.where(pairs[stop] < 0, jnp.maximum(even[stop], 0), even[stop])
+    last, last_even = (xp.take_along_axis(values, stop, axis=1)[:, 0] for values in (pairs, even))
+    remainder = xp.where(last < 0, xp.maximum(last_even, 0), last_even)
     time = -1 + 2 * total + remainder
-    return jnp.where(jnp.all(jnp.isfinite(rho)), time, jnp.nan)
+    return xp.where(xp.isfinite(rho).all(axis=1), time, xp.nan)
 
 
-@jax.jit
-def split_ess(x: Array) -> Array:
+@host_or_compiled
+def split_ess(x: Any) -> Any:
     """ESS of the mean of (chain, draw, ...), with chains split in half: (...)."""
-    event = x.shape[2:]
+    xp, event = namespace(x), x.shape[2:]
     if x.shape[1] < MIN_DRAWS:
-        return jnp.full(event, jnp.nan, x.dtype)
+        return xp.full(event, xp.nan, x.dtype)
     x = x.reshape(*x.shape[:2], -1)
     num_chains, num_draws = 2 * x.shape[0], x.shape[1] // 2
     length = smooth_length(2 * num_draws)
     origin = x[0, 0]
 
-    def block(x: Array) -> tuple[Array, Array]:
+    def block(x: Any) -> tuple[Any, Any]:
         means, deviations = centre(split_chains(x - origin))
-        return means, jnp.mean(spectrum(deviations, length), axis=0)
+        return means, spectrum(deviations, length).mean(axis=0)
 
     means, powers = map_blocks(block, x)
-    sums = jnp.fft.irfft(jnp.mean(powers, axis=0), n=length, axis=-1)[:, :num_draws]
+    sums = xp.fft.irfft(powers.mean(axis=0), n=length, axis=-1)[:, :num_draws]
     covariance = sums / num_draws
     within = covariance[:, :1] * (num_draws / (num_draws - 1))
-    between = jnp.var(means.reshape(num_chains, -1), axis=0, ddof=1)[:, None]
+    between = means.reshape(num_chains, -1).var(axis=0, ddof=1)[:, None]
     total = covariance[:, :1] + between
-    rho = (1 - (within - covariance) / total).at[:, 0].set(1)
-    rho = jnp.where(total > 0, rho, jnp.nan)
+    rho = xp.where(xp.arange(num_draws) == 0, 1, 1 - (within - covariance) / total)
+    rho = xp.where(total > 0, rho, xp.nan)
     size = num_chains * num_draws
     # A finite sample cannot show that antithetic chains are better than this.
-    time = jnp.maximum(jax.vmap(_geyer_time)(rho), 1 / math.log10(size))
-    return (size / time).reshape(event)
+    time = xp.maximum(_geyer_times(rho), 1 / math.log10(size))
+    return (size / time).reshape(event).astype(x.dtype)
 
 
 def ess(
@@ -113,7 +113,7 @@ def ess(
     return jax.tree.map(lambda x: map_components(per_component, x), draws)
 
 
-def _bulk_ess(x: np.ndarray) -> Array:
+def _bulk_ess(x: np.ndarray) -> Any:
     """ESS of the normal scores of one component (chain, draw)."""
     if x.shape[1] < MIN_DRAWS:
         return split_ess(x)
@@ -122,19 +122,19 @@ def _bulk_ess(x: np.ndarray) -> Array:
     return split_ess(np.concatenate(np.split(scores, 2), axis=1))
 
 
-def _tail_ess(x: np.ndarray) -> Array:
+def _tail_ess(x: np.ndarray) -> Any:
     """Smaller ESS of the indicators of one component (chain, draw) below its 5 % and 95 % quantiles."""
     low, high = quantiles(x, (0.05, 0.95))
     if not np.isfinite(x).all():
-        return jnp.full((), jnp.nan, x.dtype)
+        return np.full((), np.nan, x.dtype)
     indicators = np.stack([x <= low, x <= high], axis=-1).astype(x.dtype)
-    return jnp.min(split_ess(indicators))
+    return split_ess(indicators).min()
 
 
-def _squared_deviations(x: Array) -> Array:
+def _squared_deviations(x: Any) -> Any:
     """(x − mean over all chains)²."""
     deviations = x - x[:1, :1]
-    return (deviations - jnp.mean(deviations, axis=(0, 1))) ** 2
+    return (deviations - deviations.mean(axis=(0, 1))) ** 2
 
 
 def mcse(draws: Any, kind: Literal["mean", "sd"] = "mean") -> Any:
@@ -159,15 +159,15 @@ def mcse(draws: Any, kind: Literal["mean", "sd"] = "mean") -> Any:
     return jax.tree.map(_mcse_mean if kind == "mean" else _mcse_sd, check_draws(draws))
 
 
-@jax.jit
-def _mcse_mean(x: Array) -> Array:
+@host_or_compiled
+def _mcse_mean(x: Any) -> Any:
     size = x.shape[0] * x.shape[1]
-    variance = jnp.mean(_squared_deviations(x), axis=(0, 1)) * (size / max(size - 1, 1))
-    return jnp.sqrt(variance / split_ess(x))
+    variance = _squared_deviations(x).mean(axis=(0, 1)) * (size / max(size - 1, 1))
+    return (variance / split_ess(x)) ** 0.5
 
 
-@jax.jit
-def _mcse_sd(x: Array) -> Array:
+@host_or_compiled
+def _mcse_sd(x: Any) -> Any:
     squares = _squared_deviations(x)
-    variance = jnp.mean(squares, axis=(0, 1))
-    return jnp.sqrt(jnp.var(squares, axis=(0, 1)) / split_ess(squares) / variance / 4)
+    variance = squares.mean(axis=(0, 1))
+    return (squares.var(axis=(0, 1)) / split_ess(squares) / variance / 4) ** 0.5

@@ -97,24 +97,34 @@ def log_evidence(
         raise TypeError(f"guide must have {' and '.join(missing)}, got {type(guide).__name__}")
     x = flatten_draws(draws := check_draws(draws))
     # One draw is passed along as the pattern of all: a closure over its structure would compile every time.
-    pattern = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), draws)
+    pattern = jax.tree.map(lambda leaf: np.asarray(leaf)[0, 0], draws)
     density = Partial(_flat_density, as_pytree_function(logdensity_fn), pattern)
-    log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
     size = x.shape[0] * x.shape[1]
     count = min(size, MAX_GUIDE_DRAWS) if num_guide_draws is None else num_guide_draws
-    keys = jax.random.split(rng_key, as_count("num_guide_draws", count, 2))
-    y = jnp.asarray(_sample(as_pytree_function(guide.sample), keys), x.dtype)[:, None]
+    y, guide_at_draws, guide_at_guide = _guide_values(rng_key, guide, x, as_count("num_guide_draws", count, 2))
     if logdensities is None:
         target_at_draws = np.asarray(map_draws(density, x, 1)[..., 0], np.float64)
     else:
         target_at_draws = np.asarray(logdensities, np.float64)
         if target_at_draws.shape != x.shape[:2]:
             raise ValueError(f"logdensities must have shape {x.shape[:2]}, got {target_at_draws.shape}")
-    ratios_at_draws = target_at_draws - np.asarray(map_draws(log_prob, x, 1)[..., 0], np.float64)
-    ratios_at_guide = (
-        np.asarray(map_draws(density, y, 1), np.float64) - np.asarray(map_draws(log_prob, y, 1), np.float64)
-    ).ravel()
+    ratios_at_draws = target_at_draws - guide_at_draws
+    ratios_at_guide = np.asarray(map_draws(density, y, 1), np.float64).ravel() - guide_at_guide
     return bridge(ratios_at_draws, ratios_at_guide)
+
+
+def _guide_values(rng_key: Array, guide: Any, x: Array, count: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Draws of the guide (draw, 1, d), and its log density at the chains' draws and at its own."""
+    if hasattr(guide, "on_host"):
+        host, dim = guide.on_host(), x.shape[-1]
+        generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
+        own = host.sample(generator, count).astype(x.dtype)
+        at_draws = host.log_prob(np.asarray(x).reshape(-1, dim)).reshape(x.shape[:2])
+        return own[:, None], at_draws, host.log_prob(own)
+    log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
+    y = jnp.asarray(_sample(as_pytree_function(guide.sample), jax.random.split(rng_key, count)), x.dtype)[:, None]
+    at_draws, at_guide = (np.asarray(map_draws(log_prob, z, 1)[..., 0], np.float64) for z in (x, y))
+    return y, at_draws, at_guide.ravel()
 
 
 def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence:

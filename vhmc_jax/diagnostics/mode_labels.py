@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from vhmc_jax.base import as_pytree_function
+from vhmc_jax.diagnostics.distances import squared_distances, whitenings_of
 from vhmc_jax.diagnostics.draws import flatten_draws, map_draws
 
 # Draws of a Gaussian mode lie this many standard deviations out, on a normal scale, once in 10^9.
@@ -28,7 +28,7 @@ class ModeLabels(NamedTuple):
         Share of draws far from every mode; NaN where the modes' locations and spreads are not known.
     """
 
-    responsibilities: Array
+    responsibilities: np.ndarray
     labels: np.ndarray
     far_share: float
 
@@ -67,19 +67,25 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray) -> ModeLabels
     mode_of
         Mode of each component, from :func:`modes_of_components`.
     """
-    x = flatten_draws(draws)
-    membership = (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(x.dtype)
-    shares = map_draws(as_pytree_function(guide.responsibilities), x, len(mode_of))
-    shares = np.asarray(shares, x.dtype) @ membership  # in NumPy: what JAX does once, it compiles
-    total = shares.sum(axis=-1, keepdims=True)
-    shares = shares / np.where(total > 0, total, 1)
-    if hasattr(guide, "means") and hasattr(guide, "scale_trils"):
-        proper = mode_of >= 0
-        means, scales = np.asarray(guide.means), np.asarray(guide.scale_trils)
-        far_share = _far_share(x, means[proper], scales[proper])
+    x, far_share = flatten_draws(draws), np.nan
+    points, proper = np.asarray(x).reshape(-1, x.shape[-1]), mode_of >= 0
+    if hasattr(guide, "on_host"):
+        host = guide.on_host()
+        squared = host.squared_distances(points)
+        log_probs = host.component_log_probs(squared)
+        with np.errstate(invalid="ignore"):
+            shares = np.exp(log_probs - log_probs.max(axis=1, keepdims=True))
+        far_share = _far_share(squared[:, proper], x.shape[-1])
     else:
-        far_share = np.nan
-    return _labelled(shares, far_share)
+        shares = np.asarray(map_draws(as_pytree_function(guide.responsibilities), x, len(mode_of)))
+        if hasattr(guide, "means") and hasattr(guide, "scale_trils"):
+            means, scales = np.asarray(guide.means)[proper], np.asarray(guide.scale_trils)[proper]
+            squared = squared_distances(points, means, whitenings_of(scales, x.shape[-1]))
+            far_share = _far_share(squared, x.shape[-1])
+    membership = (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(shares.dtype)
+    shares = shares.reshape(*x.shape[:2], -1) @ membership
+    total = shares.sum(axis=-1, keepdims=True)
+    return _labelled((shares / np.where(total > 0, total, 1)).astype(x.dtype), far_share)
 
 
 def labels_from_centres(draws: Any, centres: Any, covariances: Any) -> ModeLabels:
@@ -95,22 +101,23 @@ def labels_from_centres(draws: Any, centres: Any, covariances: Any) -> ModeLabel
         (mode, d, d), in the order of ``ravel_pytree``.
     """
     x = flatten_draws(draws)
-    centres = flatten_draws(jax.tree.map(lambda c: jnp.asarray(c, x.dtype), centres), num_leading=1)
-    covariances = jnp.asarray(covariances, x.dtype)
+    centres = np.asarray(flatten_draws(jax.tree.map(np.asarray, centres), num_leading=1), np.float64)
+    covariances = np.asarray(covariances, np.float64)
     k, d = centres.shape
     if d != x.shape[-1] or covariances.shape != (k, d, d):
         raise ValueError(
             f"expected centres (k, {x.shape[-1]}) and covariances (k, {x.shape[-1]}, {x.shape[-1]}), "
             f"got {centres.shape} and {covariances.shape}"
         )
-    scale_trils = jnp.linalg.cholesky(covariances)
-    if not bool(jnp.all(jnp.isfinite(scale_trils))):
-        raise ValueError("covariances must be positive definite")
-    log_dets = jnp.sum(jnp.log(jnp.diagonal(scale_trils, axis1=1, axis2=2)), axis=1)
-    distances = map_draws(jax.tree_util.Partial(_squared_distances, centres, scale_trils), x, k)
-    nearest = jnp.argmin(distances / 2 + log_dets, axis=-1)
-    shares = jnp.where(jnp.isfinite(distances), jax.nn.one_hot(nearest, k, dtype=x.dtype), 0)
-    return _labelled(shares, _far_share(x, centres, scale_trils))
+    try:
+        scale_trils = np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:
+        raise ValueError("covariances must be positive definite") from None
+    log_dets = np.log(np.diagonal(scale_trils, axis1=1, axis2=2)).sum(axis=1)
+    squared = squared_distances(np.asarray(x).reshape(-1, d), centres, whitenings_of(scale_trils, d))
+    shares = np.eye(k, dtype=x.dtype)[np.argmin(squared / 2 + log_dets, axis=1)]
+    shares = np.where(np.isfinite(squared), shares, 0).reshape(*x.shape[:2], k)
+    return _labelled(shares, _far_share(squared, d))
 
 
 def labels_as_given(labels: Any, num_modes: int | None) -> ModeLabels:
@@ -121,7 +128,7 @@ def labels_as_given(labels: Any, num_modes: int | None) -> ModeLabels:
     num_modes = int(labels.max()) + 1 if num_modes is None else num_modes
     if labels.min() < -1 or labels.max() >= num_modes or num_modes < 1:
         raise ValueError(f"labels must lie in -1, ..., {num_modes - 1}, got {labels.min()} to {labels.max()}")
-    shares = jax.nn.one_hot(labels, num_modes, dtype=jnp.result_type(float))
+    shares = (labels[..., None] == np.arange(num_modes)).astype(jnp.result_type(float))
     return ModeLabels(shares, labels.astype(np.int32), np.nan)
 
 
@@ -132,24 +139,10 @@ def _labelled(shares: Any, far_share: float) -> ModeLabels:
     valid = np.isfinite(total) & (total > 0)
     shares = np.where(valid[..., None], shares, 0).astype(shares.dtype)
     labels = np.where(valid, np.argmax(shares, axis=-1), -1)
-    return ModeLabels(jnp.asarray(shares), labels.astype(np.int32), far_share)
+    return ModeLabels(shares, labels.astype(np.int32), far_share)
 
 
-@jax.jit
-def _squared_distances(means: Array, scale_trils: Array, x: Array) -> Array:
-    """|L_k⁻¹ (x − m_k)|² for each k, with L_k a matrix, its diagonal, or a multiple of the identity."""
-    difference = x - means
-    if scale_trils.ndim == 3:
-        white = jax.scipy.linalg.solve_triangular(scale_trils, difference[..., None], lower=True)[..., 0]
-    else:
-        white = difference / scale_trils.reshape(len(means), -1)
-    return jnp.sum(white**2, axis=-1)
-
-
-def _far_share(x: Array, means: Any, scale_trils: Any) -> float:
+def _far_share(squared: np.ndarray, dim: int) -> float:
     """Share of draws beyond the quantile of χ²_d at ``FAR`` (Wilson & Hilferty's formula) from every mode."""
-    means, scale_trils = jnp.asarray(means, x.dtype), jnp.asarray(scale_trils, x.dtype)
-    d = x.shape[-1]
-    radius = d * (1 - 2 / (9 * d) + FAR * (2 / (9 * d)) ** 0.5) ** 3
-    distances = map_draws(jax.tree_util.Partial(_squared_distances, means, scale_trils), x, len(means))
-    return float(np.mean(np.min(np.asarray(distances), axis=-1) > radius))
+    radius = dim * (1 - 2 / (9 * dim) + FAR * (2 / (9 * dim)) ** 0.5) ** 3
+    return float(np.mean(squared.min(axis=1) > radius))

@@ -6,9 +6,7 @@ switch between modes (autocorrelation), and they may still remember where they w
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
-from jax import Array
 
 from vhmc_jax.diagnostics.ess import split_ess
 
@@ -38,7 +36,7 @@ class ModeWeights(NamedTuple):
     ess: np.ndarray
 
 
-def mode_weights(responsibilities: Array, labels: np.ndarray, transitions: np.ndarray) -> ModeWeights:
+def mode_weights(responsibilities: np.ndarray, labels: np.ndarray, transitions: np.ndarray) -> ModeWeights:
     r"""Mode weights with standard errors and 95 % intervals.
 
     .. math:: \mathrm{se}^2 = \frac{\mathrm{var}(r)}{\mathrm{ESS}(r)} + (\hat f - \hat\pi)^2
@@ -65,19 +63,14 @@ def mode_weights(responsibilities: Array, labels: np.ndarray, transitions: np.nd
     -------
     The weights; error and interval are NaN for a mode that no draw or every draw belongs to.
     """
-    mean, variance, size = (np.asarray(a, np.float64) for a in _moments(responsibilities))
+    mean, variance = (np.asarray(f(responsibilities, (0, 1)), np.float64) for f in (np.mean, np.var))
+    size = np.asarray(split_ess(responsibilities), np.float64)
     counts = np.bincount(labels[labels >= 0], minlength=len(mean))
     by_transitions = _stationary(transitions)
     memory = np.nan_to_num(counts / labels.size - by_transitions)
     known = (counts > 0) & (counts < labels.size)
     error = np.where(known, np.sqrt(variance / size + memory**2), np.nan)
     return ModeWeights(mean, error, *_wilson(mean, error, size), by_transitions, np.where(known, size, np.nan))
-
-
-@jax.jit
-def _moments(responsibilities: Array) -> tuple[Array, Array, Array]:
-    """Mean, variance and effective sample size over (chain, draw)."""
-    return responsibilities.mean((0, 1)), responsibilities.var((0, 1)), split_ess(responsibilities)
 
 
 def _stationary(transitions: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.special import ndtri
 
 
 def map_components(function: Callable[[np.ndarray], Any], x: Any) -> Array:
@@ -51,7 +52,7 @@ def _score_table(size: int, dtype: np.dtype) -> np.ndarray:
     positions = (ranks - 0.375) / (size + 0.25)
     # Φ⁻¹ is odd: only the lower half is evaluated, where single precision resolves positions near zero.
     lower = positions[:size].astype(dtype)
-    half = np.array(jax.scipy.special.ndtri(lower))
+    half = ndtri(lower)
     half[-1] = 0  # the middle rank
     return np.concatenate([half, -half[-2::-1]])
 

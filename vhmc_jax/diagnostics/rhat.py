@@ -3,42 +3,41 @@
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from vhmc_jax.base import is_concrete
 from vhmc_jax.diagnostics.autocorrelation import centre
-from vhmc_jax.diagnostics.draws import check_draws, map_blocks, split_chains
+from vhmc_jax.diagnostics.draws import check_draws, host_or_compiled, map_blocks, namespace, split_chains
 from vhmc_jax.diagnostics.ess import MIN_DRAWS
 from vhmc_jax.diagnostics.ranks import map_components, normal_scores_and_folded
 
 
-@jax.jit
-def _split_rhat(x: Array) -> Array:
+@host_or_compiled
+def split_rhat(x: Any) -> Any:
     """R-hat of (chain, draw, ...) with chains split in half: (...)."""
+    xp = namespace(x)
     if x.shape[1] < MIN_DRAWS:
-        return jnp.full(x.shape[2:], jnp.nan, x.dtype)
+        return xp.full(x.shape[2:], xp.nan, x.dtype)
     num_draws = x.shape[1] // 2
     origin = x[0, 0]
 
-    def block(x: Array) -> tuple[Array, Array]:
+    def block(x: Any) -> tuple[Any, Any]:
         means, deviations = centre(split_chains(x - origin))
-        return means, jnp.mean(deviations**2, axis=(0, 1))
+        return means, (deviations**2).mean(axis=(0, 1))
 
     means, variances = map_blocks(block, x)
-    within = jnp.mean(variances, axis=0) * (num_draws / (num_draws - 1))
-    between = jnp.var(means.reshape(-1, *x.shape[2:]), axis=0, ddof=1)
-    return jnp.sqrt(between / within + (num_draws - 1) / num_draws)
+    within = variances.mean(axis=0) * (num_draws / (num_draws - 1))
+    between = means.reshape(-1, *x.shape[2:]).var(axis=0, ddof=1)
+    return xp.sqrt(between / within + (num_draws - 1) / num_draws)
 
 
-def _rank_rhat(x: np.ndarray) -> Array:
+def _rank_rhat(x: np.ndarray) -> Any:
     """Larger R-hat of one component's normal scores (chain, draw) and of those of its folded draws."""
     if x.shape[1] < MIN_DRAWS:
-        return _split_rhat(x)
+        return split_rhat(x)
     both = np.stack(normal_scores_and_folded(split_chains(x)), axis=-1)
-    # Scores are split already: laid end to end, the halves of a chain are what _split_rhat will cut apart.
-    return jnp.max(_split_rhat(np.concatenate(np.split(both, 2), axis=1)))
+    # Scores are split already: laid end to end, the halves of a chain are what split_rhat will cut apart.
+    return split_rhat(np.concatenate(np.split(both, 2), axis=1)).max()
 
 
 def rhat(draws: Any, kind: Literal["rank", "split"] = "rank") -> Any:
@@ -68,7 +67,7 @@ def rhat(draws: Any, kind: Literal["rank", "split"] = "rank") -> Any:
     """
     draws = check_draws(draws)
     if kind == "split":
-        return jax.tree.map(_split_rhat, draws)
+        return jax.tree.map(split_rhat, draws)
     if kind != "rank":
         raise ValueError(f"kind must be 'rank' or 'split', got {kind!r}")
     if not is_concrete(draws):

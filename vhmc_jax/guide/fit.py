@@ -152,13 +152,13 @@ def fit_guide(
             raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
     if not 0 <= good_acceptance <= 1:
         raise ValueError(f"good_acceptance must be from 0 to 1, got {good_acceptance}")
-    key_local, key_em, key_pool, key_new_pool = (random.as_jax_key(key) for key in random.split(rng_key, 4))
+    key_local, key_em, key_pool = (random.as_jax_key(key) for key in random.split(rng_key, 3))
     flat_modes, density = flat_problem(logdensity_fn, modes)
     mixture_of = functools.partial(_components, dtype=flat_modes.dtype, df=df)
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key_pool)))
 
-    def draw(rng_key: Array, shapes: Shapes) -> Pool:
-        return Pool.of(rng_key, density, shapes, mixture_of, num_weight_draws // 2)
+    def draw(shapes: Shapes) -> Pool:
+        return Pool.of(generator, density, shapes, mixture_of, num_weight_draws // 2)
 
     def assess(pool: Pool) -> dict[str, Any]:
         """Weigh the components and judge the guide that they make."""
@@ -171,12 +171,12 @@ def fit_guide(
     if pilot is not None:
         positions, logdensities = pilot
         local = LocalFit.of_pilot(flat_modes, modes, flatten_draws(positions), jnp.asarray(logdensities))
-        assessed = assess(pool := draw(key_pool, local.shapes(key_em, max_components)))
+        assessed = assess(pool := draw(local.shapes(key_em, max_components)))
     else:
-        assessed = assess(pool := draw(key_pool, laplace(flat_modes, modes)))
+        assessed = assess(pool := draw(laplace(flat_modes, modes)))
         if len(poor := np.flatnonzero(assessed["expected_acceptance_by_mode"] < good_acceptance)):
             local = LocalFit.of(key_local, density, flat_modes, modes, poor, target_acceptance, **sizes)
-            assessed = assess(pool := pool.replaced(draw(key_new_pool, local.shapes(key_em, max_components))))
+            assessed = assess(pool := pool.replaced(draw(local.shapes(key_em, max_components))))
 
     guide, unknown = assessed.pop("guide"), np.full(len(flat_modes), np.nan)
     report = GuideReport(
@@ -197,7 +197,7 @@ def default_weight_draws(num_modes: int) -> int:
 
 def flat_problem(logdensity_fn: Callable, modes: Modes) -> tuple[Array, Callable]:
     """Modes as rows of a matrix, and the density as a function of such a row."""
-    first = jax.tree.map(lambda leaf: leaf[0], modes.positions)
+    first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], modes.positions)
     flat_modes = jax.vmap(lambda position: ravel_pytree(position)[0])(modes.positions)
     return flat_modes, Partial(_flat_logdensity, as_pytree_function(logdensity_fn), first)
 
@@ -209,8 +209,8 @@ def _flat_logdensity(logdensity_fn: Callable, template: PyTree, x: Array) -> Arr
 def _components(shapes: Shapes, dtype: Any, df: float | None) -> Any:
     """A mixture of these shapes with equal weights; Student-t components where df > 2 with the same covariances."""
     shrink = 1.0 if df is None or df <= 2 else np.sqrt((df - 2) / df)
-    log_weights, means = jnp.zeros(len(shapes.modes), dtype), jnp.asarray(shapes.means, dtype)
-    scale_trils = jnp.asarray(shrink * shapes.scale_trils, dtype)
+    log_weights, means = np.zeros(len(shapes.modes), dtype), shapes.means.astype(dtype)
+    scale_trils = (shrink * shapes.scale_trils).astype(dtype)
     if df is None:
         return GaussianMixture(log_weights, means, scale_trils)
     return StudentTMixture(log_weights, means, scale_trils, df)
@@ -259,9 +259,9 @@ def _with_weights(components: Any, weights: np.ndarray, defensive_weight: float)
         wide = np.linalg.cholesky(2 * covariance)
         means, scales = np.concatenate([means, centre[None]]), np.concatenate([scales, wide[None]])
         weights = np.append((1 - defensive_weight) * weights, defensive_weight)
-    log_weights, all_means, all_scales = (jnp.asarray(array, dtype) for array in (np.log(weights), means, scales))
+    log_weights, all_means, all_scales = (array.astype(dtype) for array in (np.log(weights), means, scales))
     if isinstance(components, StudentTMixture):
-        return StudentTMixture(log_weights, all_means, all_scales, components.df[0])
+        return StudentTMixture(log_weights, all_means, all_scales, np.asarray(components.df)[0])
     return GaussianMixture(log_weights, all_means, all_scales)
 
 

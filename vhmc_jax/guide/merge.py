@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from vhmc_jax.base import Array, PyTree
+from vhmc_jax.base import PyTree
 from vhmc_jax.guide.ascent import ARRIVED, ESCAPED, OUTSIDE, UNCONVERGED, Ascent
 from vhmc_jax.guide.polish import BARRIER, PROFILE, SEGMENT, Top, depth_between, polish, profile_widths
 
@@ -64,10 +64,10 @@ class ModeTable:
         Distance to the top, in standard deviations, to which a mode is polished.
     """
 
-    def __init__(self, logdensity_fn: Callable, template: PyTree, scale: Array, tolerance: float):
+    def __init__(self, logdensity_fn: Callable, template: PyTree, scale: np.ndarray, tolerance: float):
         self._density = (logdensity_fn, template)
         self._scale = scale
-        self._tolerance = jnp.asarray(tolerance, scale.dtype)
+        self._tolerance = np.asarray(tolerance, scale.dtype)
         self._eps = float(jnp.finfo(scale.dtype).eps)
         self.modes: list[FoundMode] = []
         self.failures: Counter[str] = Counter()
@@ -172,5 +172,5 @@ class ModeTable:
             is_gaussian=is_gaussian,
         )
 
-    def _array(self, values: np.ndarray) -> Array:
-        return jnp.asarray(values, self._scale.dtype)
+    def _array(self, values: np.ndarray) -> np.ndarray:
+        return values.astype(self._scale.dtype)

@@ -15,11 +15,12 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jax.scipy.linalg import solve_triangular
-from jax.scipy.special import betaln, gammaln
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, is_concrete
+from vhmc_jax.guide.host import HostMixture
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -37,7 +38,7 @@ class _Mixture(ABC):
         means = jnp.asarray(self.means)
         if means.ndim != 2 or not jnp.issubdtype(means.dtype, jnp.floating):
             raise ValueError(f"means must be floating, of shape (k, d), got {means.dtype}{list(means.shape)}")
-        log_weights, scale_trils = (jnp.asarray(a, means.dtype) for a in (self.log_weights, self.scale_trils))
+        log_weights, scale_trils = (_as_array(a, means.dtype) for a in (self.log_weights, self.scale_trils))
         k, d = means.shape
         if log_weights.shape != (k,):
             raise ValueError(f"log_weights must have shape {(k,)}, one for each mean, got {log_weights.shape}")
@@ -47,7 +48,7 @@ class _Mixture(ABC):
             _require_finite(log_weights=log_weights, means=means, scale_trils=scale_trils)
             _require_cholesky_factors(scale_trils)
             # In NumPy: what JAX does once, it compiles.
-            whitenings = jnp.asarray(np.tril(np.linalg.inv(np.asarray(scale_trils, np.float64))), means.dtype)
+            whitenings = _as_array(np.tril(np.linalg.inv(np.asarray(scale_trils, np.float64))), means.dtype)
         else:
             identities = jnp.broadcast_to(jnp.eye(d, dtype=means.dtype), (k, d, d))
             whitenings = solve_triangular(scale_trils, identities, lower=True)
@@ -83,8 +84,12 @@ class _Mixture(ABC):
         """Standard noise of one component, a vector of length d."""
 
     @abstractmethod
-    def _radial_log_probs(self, squared: Array) -> Array:
-        """Log densities of the standard noise of each component at the squared distances, shape (k,)."""
+    def radial_log_probs(self, squared: Any) -> Any:
+        """Log densities of the standard noise of each component at squared distances (..., k), NumPy's or JAX's."""
+
+    def on_host(self) -> HostMixture:
+        """The same in NumPy, for many points at once; not for traced arrays."""
+        return HostMixture(self)
 
     def sample(self, rng_key: Array) -> Array:
         """One draw, a vector of length d in the dtype of the means."""
@@ -106,7 +111,7 @@ class _Mixture(ABC):
             raise ValueError(f"x must be a flat vector of length {self.dim}, got shape {x.shape}")
         white = jnp.einsum("kij,kj->ki", self.whitenings, x - self.means, precision="highest")
         log_dets = jnp.sum(jnp.log(jnp.diagonal(self.whitenings, axis1=1, axis2=2)), axis=1)
-        radial = self._radial_log_probs(jnp.sum(white**2, axis=1))
+        radial = self.radial_log_probs(jnp.sum(white**2, axis=1))
         return jax.nn.log_softmax(self.log_weights) + log_dets + radial
 
     def log_prob(self, x: Array) -> Array:
@@ -138,7 +143,8 @@ class GaussianMixture(_Mixture):
     def _noise(self, rng_key: Array, component: Array) -> Array:
         return random.normal(rng_key, (self.dim,), self.means.dtype)
 
-    def _radial_log_probs(self, squared: Array) -> Array:
+    def radial_log_probs(self, squared: Any) -> Any:
+        """Log densities of standard Gaussian noise."""
         return -0.5 * (squared + self.dim * LOG_2PI)
 
 
@@ -182,14 +188,18 @@ class StudentTMixture(_Mixture):
             half_df / jax.random.gamma(random.as_jax_key(gamma_key), half_df, dtype=self.means.dtype)
         )
 
-    def _radial_log_probs(self, squared: Array) -> Array:
-        half_dim = jnp.asarray(0.5 * self.dim, self.means.dtype)
+    def radial_log_probs(self, squared: Any) -> Any:
+        """Log densities of standard Student-t noise."""
+        xp, special = (np, scipy.special) if isinstance(squared, np.ndarray) else (jnp, jax.scipy.special)
+        df, half_dim = xp.asarray(self.df, squared.dtype), xp.asarray(0.5 * self.dim, squared.dtype)
         # log Γ((ν+d)/2) − log Γ(ν/2) by the beta function: for large ν the difference loses its digits.
-        log_gammas = gammaln(half_dim) - betaln(0.5 * self.df, half_dim)
-        return (
-            log_gammas - half_dim * jnp.log(np.pi * self.df)
-            - (0.5 * self.df + half_dim) * jnp.log1p(squared / self.df)
-        )  # fmt: skip
+        log_gammas = special.gammaln(half_dim) - special.betaln(0.5 * df, half_dim)
+        return log_gammas - half_dim * xp.log(np.pi * df) - (0.5 * df + half_dim) * xp.log1p(squared / df)
+
+
+def _as_array(values: Any, dtype: Any) -> Array:
+    """Of what is at hand converted in NumPy: what JAX does once, it compiles."""
+    return jnp.asarray(np.asarray(values, dtype) if is_concrete(values) else values, dtype)
 
 
 def _require_finite(**arrays: Array) -> None:

@@ -2,15 +2,14 @@
 
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from tqdm import tqdm
 
-from vhmc_jax.base import Array, PyTree, as_count, as_pytree_function, describe
+from vhmc_jax.base import Array, PyTree, as_count, as_pytree_function, describe, unravel_rows
 from vhmc_jax.guide.ascent import ascend
 from vhmc_jax.guide.merge import ModeTable
 from vhmc_jax.guide.starts import Starts
@@ -153,11 +152,11 @@ def find_modes(
     with tqdm(total=starts.total, unit="start", desc="modes", disable=not progress) as bar:
         for block, count in starts.blocks():
             if table is None:
-                centre, scale = _spread(block[:count])
+                centre, scale = _spread(np.asarray(block)[:count])
                 table = ModeTable(logdensity_fn, starts.template, scale, gradient_tolerance)
-            rate, steps = jnp.asarray(learning_rate, block.dtype), jnp.asarray(max_steps, jnp.int32)
+            rate, steps = np.asarray(learning_rate, block.dtype), np.int32(max_steps)
             ascent = ascend(logdensity_fn, starts.template, block, centre, scale, rate, steps)
-            table.add(jax.tree.map(lambda leaf: leaf[:count], ascent))  # noqa: B023 - used at once
+            table.add(jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ascent))  # noqa: B023 - used at once
             bar.update(count)
             bar.set_postfix(modes=len(table.modes), failed=table.failures.total())
             if starts.is_open and _is_enough(table):
@@ -172,14 +171,13 @@ def _require_scalar(logdensity_fn: Callable, template: PyTree) -> None:
         raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
 
 
-def _spread(starts: Array) -> tuple[Array, Array]:
+def _spread(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the starts; one where they do not differ."""
-    values = np.asarray(starts)  # in NumPy: what JAX does once, it compiles
-    values = values[np.all(np.isfinite(values), axis=1)]
+    values = starts[np.all(np.isfinite(starts), axis=1)]
     if not len(values):
         raise ValueError("initial_positions must be finite, got none that is")
     deviation = np.std(values, axis=0)
-    return jnp.asarray(np.mean(values, axis=0)), jnp.asarray(np.where(deviation > 0, deviation, 1.0), starts.dtype)
+    return np.mean(values, axis=0), np.where(deviation > 0, deviation, 1.0).astype(starts.dtype)
 
 
 def _is_enough(table: ModeTable) -> bool:
@@ -208,12 +206,16 @@ def _summary(table: ModeTable, template: PyTree) -> Modes:
             stacklevel=3,
         )
     modes = sorted(table.modes, key=lambda mode: -mode.logdensity)
-    flat, unravel = ravel_pytree(template)
+    dtype = jnp.result_type(*jax.tree.leaves(template))
+
+    def stacked(values: list, dtype: Any) -> Array:
+        return jnp.asarray(np.asarray(values, dtype))  # converted in NumPy: what JAX does once, it compiles
+
     return Modes(
-        positions=jax.vmap(unravel)(jnp.asarray(np.stack([mode.position for mode in modes]), flat.dtype)),
-        logdensities=jnp.asarray([mode.logdensity for mode in modes], flat.dtype),
-        covariances=jnp.asarray(np.stack([mode.covariance for mode in modes]), flat.dtype),
-        basin_counts=jnp.asarray([mode.count for mode in modes], jnp.int32),
+        positions=unravel_rows(np.stack([mode.position for mode in modes]), template),
+        logdensities=stacked([mode.logdensity for mode in modes], dtype),
+        covariances=stacked([mode.covariance for mode in modes], dtype),
+        basin_counts=stacked([mode.count for mode in modes], np.int32),
         num_starts=num_starts,
         num_failed=sum(failures),
         failures=failures,

@@ -3,19 +3,17 @@
 Notation: q̄ the density of the pool, the mean of its components; q a guide; π the target.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax.base import Array
 from vhmc_jax.diagnostics.pareto import pareto_k
 from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
+from vhmc_jax.guide.host import log_sum_exp
 from vhmc_jax.guide.shapes import Shapes
-from vhmc_jax.guide.weights import log_sum_exp
 
 HALO_SCALE = 2.0
 """Every component has a halo, itself at twice the scale: draws from it see mass that the component misses."""
@@ -45,13 +43,15 @@ class Pool(NamedTuple):
     num_densities: int
 
     @classmethod
-    def of(cls, rng_key: Array, density: Callable, shapes: Shapes, mixture_of: Callable, num_draws: int) -> Self:
+    def of(
+        cls, generator: np.random.Generator, density: Callable, shapes: Shapes, mixture_of: Callable, num_draws: int
+    ) -> Self:
         """Draw so many of each of these shapes, and of their halos.
 
         Parameters
         ----------
-        rng_key
-            Key of the draws.
+        generator
+            NumPy's, for the draws.
         density
             Log density of a flat vector, a callable pytree.
         shapes
@@ -64,9 +64,12 @@ class Pool(NamedTuple):
         halos = shapes._replace(scale_trils=HALO_SCALE * shapes.scale_trils)
         both = Shapes(*(np.concatenate(pair) for pair in zip(shapes, halos, strict=True)))
         is_halo = np.arange(len(both.modes)) >= len(shapes.modes)
-        x, logdensities = map(np.asarray, _draw_components(rng_key, density, mixture_of(both), num_draws))
-        logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf).astype(np.float64)
-        return cls(both, is_halo, x, logdensities, logdensities.size)
+        mixture, components = mixture_of(both), np.repeat(np.arange(len(is_halo)), num_draws)
+        x = mixture.on_host().sample_components(generator, components).astype(mixture.means.dtype)
+        logdensities = np.asarray(_values(density, x), np.float64)
+        logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf)
+        shape = len(is_halo), num_draws
+        return cls(both, is_halo, x.reshape(*shape, -1), logdensities.reshape(shape), logdensities.size)
 
     def replaced(self, new: Self) -> Self:
         """The same with another description of the modes that ``new`` describes."""
@@ -92,21 +95,13 @@ class Pool(NamedTuple):
 
     def log_probs(self, mixture: Any) -> np.ndarray:
         """Log density of each weighted component of a mixture at all draws, shape (n · draw, component)."""
-        return np.asarray(_component_log_probs(mixture, self.x.reshape(-1, self.x.shape[-1])), np.float64)
-
-
-@functools.partial(jax.jit, static_argnames="num_draws")
-def _draw_components(rng_key: Array, density: Callable, components: Any, num_draws: int) -> tuple[Array, Array]:
-    """Draws of every component, and log π there."""
-    k = components.num_components
-    sample = jax.vmap(jax.vmap(components.sample_component, (0, None)))
-    draws = sample(jax.random.split(rng_key, (k, num_draws)), jnp.arange(k))
-    return draws, jax.vmap(jax.vmap(density))(draws)
+        host = mixture.on_host()
+        return host.component_log_probs(host.squared_distances(self.x.reshape(-1, self.x.shape[-1])))
 
 
 @jax.jit
-def _component_log_probs(mixture: Any, x: Array) -> Array:
-    return jax.vmap(mixture.component_log_probs)(x)
+def _values(density: Callable, x: Array) -> Array:
+    return jax.vmap(density)(x)
 
 
 def judge(

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
@@ -69,7 +68,7 @@ class Starts:
         self._sampler = as_pytree_function(initial_positions) if callable(initial_positions) else None
         if self._sampler is not None:
             shape = jax.eval_shape(self._sampler, rng_key)
-            self.template = as_position(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape))
+            self.template = as_position(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shape))
             self.total = None if num_starts is None else as_count("num_starts", num_starts, 1)
             return
         positions = as_position(initial_positions, "initial_positions")
@@ -95,7 +94,7 @@ class Starts:
         total = MAX_STARTS if self.total is None else self.total
         size = -(-total // -(-total // BLOCK))
         for first in range(0, total, size):
-            numbers = jnp.asarray(np.minimum(np.arange(first, first + size), total - 1), jnp.int32)
+            numbers = np.minimum(np.arange(first, first + size), total - 1).astype(np.int32)
             if self._sampler is None:
                 yield self._given[numbers], min(size, total - first)
             else:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vhmc_jax.guide.host import log_sum_exp
+
 MAX_ITERATIONS, TOLERANCE = 200, 1e-7
 
 
@@ -31,12 +33,6 @@ class ComponentWeights(NamedTuple):
     responsibilities: np.ndarray
     log_pool: np.ndarray
     log_importance: np.ndarray
-
-
-def log_sum_exp(values: np.ndarray) -> np.ndarray:
-    """The logarithm of Σ exp along the last axis."""
-    greatest = values.max(axis=-1)
-    return greatest + np.log(np.exp(values - greatest[..., None]).sum(axis=-1))
 
 
 def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) -> ComponentWeights:

@@ -14,7 +14,18 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_parameter, as_pytree_function, cast, flatten, is_concrete
+from vhmc_jax.base import (
+    Array,
+    Info,
+    Kernel,
+    PyTree,
+    State,
+    as_parameter,
+    as_pytree_function,
+    cast,
+    flatten,
+    is_concrete,
+)
 from vhmc_jax.kernels.jump import Jump, jump_from_guide, jump_log_acceptance
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.lazy import lazy_cond
@@ -210,7 +221,7 @@ def variational(
             f"equipotential do), got a step of type {type(local.step).__name__}"
         )
     jump = jump_from_guide(guide, log_envelope, num_tries, form)
-    mostly_jumps = is_concrete(beta) and bool(beta >= MOSTLY)
+    mostly_jumps = is_concrete(beta) and float(beta) >= MOSTLY
     settings = Settings(as_pytree_function(logdensity_fn), propose, jump, beta, bool(reuse_randomness), mostly_jumps)
     return Kernel(Partial(init, local.init, jump), Partial(step, settings))
 

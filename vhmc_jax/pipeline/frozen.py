@@ -4,13 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
+from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function, unravel_rows
 from vhmc_jax.guide import GuideReport, Modes, fit_guide
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.vhmc import vhmc
@@ -92,8 +90,7 @@ class Frozen(NamedTuple):
         draws = self.guide_report.starts
         generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
         numbers = generator.choice(len(draws), num_chains, replace=num_chains > len(draws))
-        _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], self.modes.positions))
-        return jax.vmap(unravel)(jnp.asarray(draws[numbers]))
+        return unravel_rows(draws[numbers], jax.tree.map(lambda leaf: np.asarray(leaf)[0], self.modes.positions))
 
 
 def warm_up(

@@ -125,7 +125,7 @@ def run_chains(
     num_chains = jax.tree.leaves(states)[0].shape[0]
 
     keep_fn = as_pytree_function(_keep_draw if keep is None else keep)
-    chain_keys = _chain_keys(rng_key, jnp.arange(num_chains))
+    chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
     schedule = Schedule(*(jnp.int32(number) for number in (first_iteration, num_burnin, thinning)))
     progress_of_run, store = _start(kernel.step, keep_fn, chain_keys, states, num_samples)
     bar = ProgressBar(total, f"{num_chains} chains", progress, is_chunked=progress or stop_on_interrupt)
@@ -138,7 +138,7 @@ def run_chains(
             if progress or stop_on_interrupt:
                 done = int(progress_of_run.iteration)
                 acceptance = getattr(progress_of_run.info_means, "acceptance_rate", None)
-                bar.show(done, **({} if acceptance is None else {"acceptance": float(np.mean(acceptance))}))
+                bar.show(done, **({} if acceptance is None else {"acceptance": float(np.asarray(acceptance).mean())}))
             if interrupt.is_asked:
                 break
     if interrupt.is_asked:
@@ -217,11 +217,6 @@ def _start(step: Callable, keep: Callable, chain_keys: Array, states: Any, num_s
     store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
     means = jax.tree.map(lambda a: jnp.zeros(a.shape, float), common_fields(infos))
     return Run(jnp.int32(0), states, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), infos), means), store
-
-
-@jax.jit
-def _chain_keys(rng_key: Array, chains: Array) -> Array:
-    return jax.vmap(_fold_in, (None, 0))(rng_key, chains)
 
 
 def _fold_in(rng_key: Array, number: Array) -> Array:

@@ -1,0 +1,42 @@
+"""Distances of many points from many centres, each with a metric of its own."""
+
+import numpy as np
+
+BLOCK_SIZE = 2**18
+"""Numbers in one block of whitened points, so that they stay in the cache."""
+
+
+def squared_distances(x: np.ndarray, means: np.ndarray, whitenings: np.ndarray) -> np.ndarray:
+    """|W_k (x − m_k)|² in double precision.
+
+    Parameters
+    ----------
+    x
+        Points, shape (n, d).
+    means, whitenings
+        Shapes (k, d) and (k, d, d).
+
+    Returns
+    -------
+    Shape (n, k); NaN for a point that is not finite.
+    """
+    k, d = means.shape
+    result = np.empty((len(x), k))
+    # One product for all centres: their whitenings side by side.
+    side_by_side = whitenings.astype(np.float64).reshape(k * d, d).T
+    offsets = np.einsum("kij,kj->ki", whitenings, means, dtype=np.float64).ravel()
+    size = max(1, BLOCK_SIZE // (k * d))
+    with np.errstate(invalid="ignore"):
+        for start in range(0, len(x), size):
+            white = x[start : start + size].astype(np.float64) @ side_by_side
+            white = (white - offsets).reshape(-1, k, d)
+            result[start : start + size] = np.einsum("nkd,nkd->nk", white, white)
+    return result
+
+
+def whitenings_of(scales: np.ndarray, dim: int) -> np.ndarray:
+    """Inverses of Cholesky factors (k, d, d), of their diagonals (k, d), or of multiples of the identity (k,)."""
+    scales = np.asarray(scales, np.float64)
+    if scales.ndim == 3:
+        return np.linalg.inv(scales)
+    return np.eye(dim) / np.broadcast_to(scales.reshape(len(scales), -1), (len(scales), dim))[:, None]

@@ -1,0 +1,65 @@
+"""A mixture in NumPy and in double precision, at many points at once.
+
+A guide is fitted and judged by a few large evaluations, and JAX would compile each of them for longer than it takes.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from vhmc_jax.diagnostics.distances import squared_distances
+
+
+class HostMixture:
+    """Draws and densities of a mixture.
+
+    Parameters
+    ----------
+    mixture
+        A ``GaussianMixture`` or a ``StudentTMixture``.
+    """
+
+    def __init__(self, mixture: Any):
+        self._mixture = mixture
+        self._means, self._scale_trils, self._whitenings, log_weights = (
+            np.asarray(array, np.float64)
+            for array in (mixture.means, mixture.scale_trils, mixture.whitenings, mixture.log_weights)
+        )
+        self.log_weights = log_weights - np.logaddexp.reduce(log_weights)
+
+    def sample(self, generator: np.random.Generator, num_draws: int) -> np.ndarray:
+        """Draws, shape (n, d)."""
+        components = generator.choice(len(self._means), num_draws, p=np.exp(self.log_weights))
+        return self.sample_components(generator, components)
+
+    def sample_components(self, generator: np.random.Generator, components: np.ndarray) -> np.ndarray:
+        """A draw of each of these components, shape (n, d)."""
+        noise = generator.standard_normal((len(components), self._means.shape[1]))
+        if (df := getattr(self._mixture, "df", None)) is not None:
+            df = np.asarray(df, np.float64)[components]
+            noise *= np.sqrt(df / generator.chisquare(df))[:, None]
+        for number, scale_tril in enumerate(self._scale_trils):
+            is_own = components == number
+            noise[is_own] = self._means[number] + noise[is_own] @ scale_tril.T
+        return noise
+
+    def squared_distances(self, x: np.ndarray) -> np.ndarray:
+        """|L_i⁻¹(x − m_i)|² of points (n, d) from each component, shape (n, k)."""
+        return squared_distances(x, self._means, self._whitenings)
+
+    def component_log_probs(self, squared: np.ndarray) -> np.ndarray:
+        """Log of each weighted component density at squared distances (n, k)."""
+        log_dets = np.log(np.diagonal(self._whitenings, axis1=1, axis2=2)).sum(axis=1)
+        return self.log_weights + log_dets + self._mixture.radial_log_probs(squared)
+
+    def log_prob(self, x: np.ndarray) -> np.ndarray:
+        """Log density at points (n, d), shape (n,)."""
+        return log_sum_exp(self.component_log_probs(self.squared_distances(x)))
+
+
+def log_sum_exp(values: np.ndarray) -> np.ndarray:
+    """The logarithm of Σ exp along the last axis."""
+    greatest = values.max(axis=-1, keepdims=True)
+    greatest = np.where(np.isfinite(greatest), greatest, 0.0)
+    with np.errstate(divide="ignore"):
+        return greatest[..., 0] + np.log(np.exp(values - greatest).sum(axis=-1))
