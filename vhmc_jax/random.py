@@ -146,7 +146,7 @@ def _rounds(high: Any, low: Any, path: Any, counter: Any) -> tuple[Any, Any]:
     return x0, x1
 
 
-_hash = jax.jit(_rounds)
+_hash = jax.jit(_rounds, inline=True)
 """Traced once for all the places that hash numbers of one shape."""
 
 
@@ -205,7 +205,7 @@ def _drawer(transform: Callable, count: int, dtype: Any) -> Callable:
         return in_order(hashed.reshape(*high.shape, num_hashes))
 
     @jax.custom_batching.custom_vmap
-    @jax.jit  # traced once for all keys of one shape
+    @functools.partial(jax.jit, inline=True)  # traced once for all keys of one shape
     def draw(high: Array, low: Array, path: Array) -> Array:
         return jax.lax.platform_dependent(high, low, path, cpu=in_blocks, default=at_once)
 
