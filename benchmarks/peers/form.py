@@ -27,7 +27,7 @@ import vhmc_jax as vj
 
 T = vj.targets
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "peers"
-MODULES = ("iid", "ours", "smc", "tempering", "nested", "flow", "nuts")
+MODULES = ("iid", "ours", "bridged", "smc", "tempering", "nested", "flow", "nuts")
 FOUND = 0.1  # a mode is found when the draws give it at least this share of its weight
 
 

@@ -7,6 +7,7 @@ count, those for the evidence too; production alone is the phase of that name.
 import functools
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,8 +26,10 @@ def grid(case: Case) -> list[dict[str, Any]]:
     return [{}]
 
 
-def run(case: Case, settings: dict[str, Any], budget: float, seed: int) -> Outcome:
-    """One call from a cold start."""
+def run(
+    case: Case, settings: dict[str, Any], budget: float, seed: int, log_weights: Callable[[Any], Any] | None = None
+) -> Outcome:
+    """One call from a cold start; with weights of the draws, where a function of the result gives such."""
     compile_seconds = _first_call(case.name, case, budget)
     result, seconds = _call(case, budget, seed)
     seconds -= sum(phase.compile_seconds for phase in result.phases)  # another number of modes has other shapes
@@ -34,14 +37,14 @@ def run(case: Case, settings: dict[str, Any], budget: float, seed: int) -> Outco
     produce = phases["produce"]
     return Outcome(
         draws=result.draws.reshape(-1, case.dim),
-        log_weights=None,
+        log_weights=None if log_weights is None else log_weights(result),
         num_gradients=sum(phase.num_gradients for phase in result.phases),
         num_densities=sum(phase.num_densities for phase in result.phases),
         seconds=seconds,
         compile_seconds=compile_seconds,
         production_seconds=produce.seconds - produce.compile_seconds,
         production_evaluations=produce.num_gradients + produce.num_densities,
-        num_groups=len(result.draws),
+        num_groups=len(result.draws) if log_weights is None else 1,
         phases={
             name: {
                 "seconds": round(phase.seconds - phase.compile_seconds, 4),

@@ -15,8 +15,10 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
 from vhmc_jax.base import as_count, as_pytree_function
+from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.draws import check_draws, flatten_draws, map_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
+from vhmc_jax.diagnostics.mode_bridge import ModeShares, bridge_modes
 from vhmc_jax.diagnostics.pareto import pareto_k
 
 MAX_GUIDE_DRAWS = 100_000
@@ -38,6 +40,9 @@ class Evidence(NamedTuple):
     pareto_k
         Of the importance weights p/q at the guide's draws. Above 0.7 the check means little, and the guide
         misses part of the target's tails.
+    mode_weights, mode_weight_errors
+        Weights of the modes by bridges within each, and their standard errors, (mode,); None where ``mode_of`` was
+        not given. Where the guide fits, they are known far better than by the share of the draws in each mode.
     notes
         Sentences: what is NaN and why, and what to beware of.
     """
@@ -48,6 +53,8 @@ class Evidence(NamedTuple):
     importance_error: float
     ess: float
     pareto_k: float
+    mode_weights: np.ndarray | None
+    mode_weight_errors: np.ndarray | None
     notes: tuple[str, ...]
 
 
@@ -59,6 +66,7 @@ def log_evidence(
     *,
     num_guide_draws: int | None = None,
     logdensities: Any = None,
+    mode_of: Any = None,
 ) -> Evidence:
     r"""Log normalising constant of a density by Meng and Wong's optimal bridge.
 
@@ -83,6 +91,8 @@ def log_evidence(
         By default as many as there are draws, at most 100,000.
     logdensities
         Values of ``logdensity_fn`` at the draws, (chain, draw), where they are at hand.
+    mode_of
+        Number of the mode of each component of a mixture, −1 for none, for the weights of the modes.
 
     Returns
     -------
@@ -101,7 +111,10 @@ def log_evidence(
     density = Partial(_flat_density, as_pytree_function(logdensity_fn), pattern)
     size = x.shape[0] * x.shape[1]
     count = min(size, MAX_GUIDE_DRAWS) if num_guide_draws is None else num_guide_draws
-    y, guide_at_draws, guide_at_guide = _guide_values(rng_key, guide, x, as_count("num_guide_draws", count, 2))
+    count = as_count("num_guide_draws", count, 2)
+    y, guide_at_draws, guide_at_guide, components = _guide_values(rng_key, guide, x, count)
+    if mode_of is not None and components is None:
+        raise TypeError(f"mode_of is for a mixture of this package, got a {type(guide).__name__}")
     if logdensities is None:
         target_at_draws = np.asarray(map_draws(density, x, 1)[..., 0], np.float64)
     else:
@@ -110,21 +123,55 @@ def log_evidence(
             raise ValueError(f"logdensities must have shape {x.shape[:2]}, got {target_at_draws.shape}")
     ratios_at_draws = target_at_draws - guide_at_draws
     ratios_at_guide = np.asarray(map_draws(density, y, 1), np.float64).ravel() - guide_at_guide
-    return bridge(ratios_at_draws, ratios_at_guide)
+    evidence = bridge(ratios_at_draws, ratios_at_guide)
+    if mode_of is None or not np.isfinite(evidence.log_evidence):
+        return evidence
+    weights, errors = _mode_weights(ratios_at_draws, ratios_at_guide, components, np.asarray(mode_of), evidence.ess)
+    return evidence._replace(mode_weights=weights, mode_weight_errors=errors)
 
 
-def _guide_values(rng_key: Array, guide: Any, x: Array, count: int) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Draws of the guide (draw, 1, d), and its log density at the chains' draws and at its own."""
+class _Components(NamedTuple):
+    """Responsibilities of the guide's components at the chains' draws and at its own, and their weights in it."""
+
+    at_draws: np.ndarray
+    at_guide: np.ndarray
+    weights: np.ndarray
+
+
+def _mode_weights(
+    ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray, components: Any, mode_of: np.ndarray, ess: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the modes by bridges within each, and their errors."""
+    belongs = (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(float)
+    at_draws, own_at_guide = components.at_draws @ belongs, components.at_guide @ belongs
+    at_draws /= np.maximum(at_draws.sum(axis=1, keepdims=True), 1e-300)
+    at_guide = own_at_guide / np.maximum(own_at_guide.sum(axis=1, keepdims=True), 1e-300)
+    # The guide's mass in a mode is the weight of its components there, and what is the mode's of the others.
+    masses = components.weights @ belongs + np.mean(at_guide - own_at_guide, axis=0)
+    return bridge_modes(
+        ModeShares(ratios_at_draws, at_draws.reshape(*ratios_at_draws.shape, -1)),
+        ModeShares(ratios_at_guide, at_guide),
+        masses,
+        min(1.0, ess / ratios_at_draws.size),
+    )
+
+
+def _guide_values(
+    rng_key: Array, guide: Any, x: Array, count: int
+) -> tuple[Any, np.ndarray, np.ndarray, _Components | None]:
+    """Draws of the guide (draw, 1, d), its log density at the chains' draws and at its own, and its components'."""
     if hasattr(guide, "on_host"):
-        host, dim = guide.on_host(), x.shape[-1]
+        host = guide.on_host()
         generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
         own = host.sample(generator, count).astype(x.dtype)
-        at_draws = host.log_prob(np.asarray(x).reshape(-1, dim)).reshape(x.shape[:2])
-        return own[:, None], at_draws, host.log_prob(own)
+        at_draws, shares_at_draws = host.log_prob_and_shares(np.asarray(x).reshape(-1, x.shape[-1]))
+        at_guide, shares_at_guide = host.log_prob_and_shares(own)
+        components = _Components(shares_at_draws, shares_at_guide, np.exp(host.log_weights))
+        return own[:, None], at_draws.reshape(x.shape[:2]), at_guide, components
     log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
     y = jnp.asarray(_sample(as_pytree_function(guide.sample), jax.random.split(rng_key, count)), x.dtype)[:, None]
     at_draws, at_guide = (np.asarray(map_draws(log_prob, z, 1)[..., 0], np.float64) for z in (x, y))
-    return y, at_draws, at_guide.ravel()
+    return y, at_draws, at_guide.ravel(), None
 
 
 def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence:
@@ -133,14 +180,14 @@ def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence
     k = pareto_k(ratios_at_guide)
     problem = _what_is_wrong(ratios_at_draws, ratios_at_guide)
     if problem:
-        return Evidence(np.nan, np.nan, importance, importance_error, np.nan, k, (problem,))
-    size = float(ratios_at_draws.size)
-    estimate = _solve(ratios_at_draws, ratios_at_guide, size, guess=float(np.median(ratios_at_draws)))
+        return Evidence(np.nan, np.nan, importance, importance_error, np.nan, k, None, None, (problem,))
+    both = _unweighted(ratios_at_draws, ratios_at_guide)
+    estimate = both.solve(guess=float(np.median(ratios_at_draws)))
     for _ in range(2):  # the effective number of draws depends, weakly, on the estimate
-        size = _effective_size(ratios_at_draws, ratios_at_guide, estimate, size)
-        estimate = _solve(ratios_at_draws, ratios_at_guide, size, guess=estimate)
-    at_draws, at_guide = _bridge_terms(ratios_at_draws, ratios_at_guide, estimate, size)
-    error = float(np.sqrt(_relative_variance(at_guide) / at_guide.size + _relative_variance(at_draws) / size))
+        both = both._replace(size=_effective_size(both, estimate, ratios_at_draws.shape))
+        estimate = both.solve(guess=estimate)
+    at_draws, at_guide = both.terms(estimate)
+    error = float(np.sqrt(_relative_variance(at_guide) / at_guide.size + _relative_variance(at_draws) / both.size))
     notes = []
     if k > 0.7:
         notes.append(
@@ -152,7 +199,7 @@ def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence
             f"Importance sampling gives {importance:.5g} ± {importance_error:.2g}, the bridge {estimate:.5g} "
             f"± {error:.2g}: they do not cover the same modes, or the guide was fitted to these draws."
         )
-    return Evidence(estimate, error, importance, importance_error, size, k, tuple(notes))
+    return Evidence(estimate, error, importance, importance_error, both.size, k, None, None, tuple(notes))
 
 
 def _what_is_wrong(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> str:
@@ -169,39 +216,16 @@ def _what_is_wrong(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> 
     return ""
 
 
-def _bridge_terms(at_draws: np.ndarray, at_guide: np.ndarray, c: float, size: float) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities that a draw of the target is the guide's, and that one of the guide is the target's.
-
-    They are the summands of the denominator and the numerator of the bridge, but for constants.
-    """
-    offset = np.log(size / at_guide.size) - c
-    return _sigmoid(-(at_draws + offset)), _sigmoid(at_guide + offset)
+def _unweighted(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Bridge:
+    n1, n2 = ratios_at_draws.size, ratios_at_guide.size
+    draw_weights, guide_weights = np.full(n1, 1 / n1), np.full(n2, 1 / n2)
+    return Bridge(ratios_at_draws.ravel(), ratios_at_guide, draw_weights, guide_weights, float(n1), float(n2))
 
 
-def _solve(at_draws: np.ndarray, at_guide: np.ndarray, size: float, guess: float) -> float:
-    """The c where n₁ mean P(guide | x) = n₂ mean P(target | y): the left rises with c, the right falls."""
-    finite = at_guide[np.isfinite(at_guide)]
-    low, high = min(at_draws.min(), finite.min()), max(at_draws.max(), finite.max())
-    if finite.size < at_guide.size:
-        low -= np.log(at_guide.size)  # draws of the guide where p = 0 push c below every ratio
-    c = guess
-    for _ in range(100):
-        guides, targets = _bridge_terms(at_draws, at_guide, c, size)
-        excess = size * guides.mean() - at_guide.size * targets.mean()
-        slope = size * (guides * (1 - guides)).mean() + at_guide.size * (targets * (1 - targets)).mean()
-        low, high = (c, high) if excess < 0 else (low, c)
-        # Newton's step, or half the bracket where that leads out of it.
-        step = c - excess / slope if slope > 0 else np.inf
-        previous, c = c, float(step if low < step < high else (low + high) / 2)
-        if abs(c - previous) <= 1e-12 * max(1, abs(c)):
-            break
-    return c
-
-
-def _effective_size(at_draws: np.ndarray, at_guide: np.ndarray, c: float, size: float) -> float:
+def _effective_size(both: Bridge, estimate: float, shape: tuple[int, ...]) -> float:
     """Effective number of the draws for their part of the bridge; all of them if that part is constant."""
-    effective = float(split_ess(_bridge_terms(at_draws, at_guide, c, size)[0]))
-    return effective if np.isfinite(effective) else float(at_draws.size)
+    effective = float(split_ess(both.terms(estimate)[0].reshape(shape)))
+    return effective if np.isfinite(effective) else float(both.at_draws.size)
 
 
 def _importance(ratios: np.ndarray) -> tuple[float, float]:
@@ -215,11 +239,6 @@ def _importance(ratios: np.ndarray) -> tuple[float, float]:
 
 def _relative_variance(values: np.ndarray) -> float:
     return float(values.var(ddof=1) / values.mean() ** 2)
-
-
-def _sigmoid(t: np.ndarray) -> np.ndarray:
-    small = np.exp(-np.abs(t))
-    return np.where(t >= 0, 1.0, small) / (1 + small)
 
 
 def _flat_density(logdensity_fn: Callable[[Any], Array], pattern: Any, x: Array) -> Array:

@@ -52,9 +52,11 @@ class HostMixture:
         log_dets = np.log(np.diagonal(self._whitenings, axis1=1, axis2=2)).sum(axis=1)
         return self.log_weights + log_dets + self._mixture.radial_log_probs(squared)
 
-    def log_prob(self, x: np.ndarray) -> np.ndarray:
-        """Log density at points (n, d), shape (n,)."""
-        return log_sum_exp(self.component_log_probs(self.squared_distances(x)))
+    def log_prob_and_shares(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density at points (n, d), shape (n,), and the components' shares in it, shape (n, k)."""
+        log_probs = self.component_log_probs(self.squared_distances(x))
+        log_prob = log_sum_exp(log_probs)
+        return log_prob, np.exp(log_probs - log_prob[:, None])
 
 
 def log_sum_exp(values: np.ndarray) -> np.ndarray:

@@ -12,6 +12,9 @@ from vhmc_jax.diagnostics.mode_report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
 from vhmc_jax.pipeline.frozen import Frozen
 
+MOST_WEIGHTS = 6
+"""Modes whose weights stand in one line of the summary."""
+
 
 class Phase(NamedTuple):
     """Cost of one phase.
@@ -94,7 +97,7 @@ class Result:
         parts = [
             str(self.modes),
             str(summary(self.draws)),
-            f"Log evidence {self.log_evidence:.4f} ± {self.log_evidence_error:.4f}",
+            _evidence(self.evidence),
             _cost_table(self.phases),
             _acceptance(self.infos, self.frozen),
         ]
@@ -107,6 +110,16 @@ class Result:
     def to_arviz(self, **options: Any) -> Any:
         """Draws, infos and log densities as ArviZ's own data structure; ``coords`` and ``dims`` as ArviZ takes them."""
         return to_arviz(self.draws, self.infos, self.logdensities, **options)
+
+
+def _evidence(evidence: Evidence) -> str:
+    """Log evidence, and the weights of the first modes that bridges give."""
+    text = f"Log evidence {evidence.log_evidence:.4f} ± {evidence.error:.4f}"
+    if evidence.mode_weights is None or evidence.mode_weight_errors is None or len(evidence.mode_weights) < 2:
+        return text
+    pairs = list(zip(evidence.mode_weights, evidence.mode_weight_errors, strict=True))
+    weights = ", ".join(f"{weight:.4f} ± {error:.4f}" for weight, error in pairs[:MOST_WEIGHTS])
+    return f"{text}\nMode weights by bridge sampling {weights}{', ...' if len(pairs) > MOST_WEIGHTS else ''}"
 
 
 def _cost_table(phases: tuple[Phase, ...]) -> str:

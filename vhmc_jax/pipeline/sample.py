@@ -196,6 +196,7 @@ def sample(
             draws,
             logdensities=logdensities,
             num_guide_draws=num_guide_draws,
+            mode_of=frozen.guide_report.component_modes,
         )
     phases.append(_phase("judge", clock, 0, num_guide_draws))
     return Result(

@@ -1,0 +1,61 @@
+"""Meng and Wong's optimal bridge between draws of two densities, weighted or not."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Bridge(NamedTuple):
+    """ℓ = log p − log q at draws of the target p and at draws of the guide q.
+
+    Attributes
+    ----------
+    at_draws, at_guide
+        ℓ at the draws of each, (n,).
+    draw_weights, guide_weights
+        Weights of the draws, which sum to one.
+    size, guide_size
+        Independent draws that they are worth, n₁ and n₂.
+    """
+
+    at_draws: np.ndarray
+    at_guide: np.ndarray
+    draw_weights: np.ndarray
+    guide_weights: np.ndarray
+    size: float
+    guide_size: float
+
+    def terms(self, c: float) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities that a draw of the target is the guide's, and that one of the guide is the target's.
+
+        They are the summands of the denominator and the numerator of the bridge, but for constants.
+        """
+        offset = np.log(self.size / self.guide_size) - c
+        return _sigmoid(-(self.at_draws + offset)), _sigmoid(self.at_guide + offset)
+
+    def solve(self, guess: float) -> float:
+        """The c where n₁ mean P(guide | x) = n₂ mean P(target | y): the left rises with c, the right falls."""
+        finite = self.at_guide[np.isfinite(self.at_guide)]
+        if not finite.size:
+            return -np.inf
+        low, high = min(self.at_draws.min(), finite.min()), max(self.at_draws.max(), finite.max())
+        if finite.size < self.at_guide.size:
+            low -= np.log(self.guide_size)  # draws of the guide where p = 0 push c below every ratio
+        c = guess
+        for _ in range(100):
+            guides, targets = self.terms(c)
+            excess = self.size * (self.draw_weights @ guides) - self.guide_size * (self.guide_weights @ targets)
+            slope = self.size * (self.draw_weights @ (guides * (1 - guides)))
+            slope += self.guide_size * (self.guide_weights @ (targets * (1 - targets)))
+            low, high = (c, high) if excess < 0 else (low, c)
+            # Newton's step, or half the bracket where that leads out of it.
+            step = c - excess / slope if slope > 0 else np.inf
+            previous, c = c, float(step if low < step < high else (low + high) / 2)
+            if abs(c - previous) <= 1e-12 * max(1, abs(c)):
+                break
+        return c
+
+
+def _sigmoid(t: np.ndarray) -> np.ndarray:
+    small = np.exp(-np.abs(t))
+    return np.where(t >= 0, 1.0, small) / (1 + small)
