@@ -7,6 +7,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
+from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_count, as_position, as_pytree_function, describe, is_concrete
 
 BLOCK = 512
@@ -47,7 +48,7 @@ def box(low: PyTree, high: PyTree) -> Callable:
 def _uniform(low: PyTree, high: PyTree, rng_key: Array) -> PyTree:
     flat_low, unravel = ravel_pytree(low)
     width = ravel_pytree(high)[0] - flat_low
-    return unravel(flat_low + width * jax.random.uniform(rng_key, flat_low.shape, flat_low.dtype))
+    return unravel(flat_low + width * random.uniform(rng_key, flat_low.shape, flat_low.dtype))
 
 
 class Starts:
@@ -103,4 +104,7 @@ class Starts:
 
 @jax.jit
 def _draw(sampler: Callable, rng_key: Array, numbers: Array) -> Array:
-    return jax.vmap(lambda i: ravel_pytree(sampler(jax.random.fold_in(rng_key, i)))[0])(numbers)
+    def start(number: Array) -> Array:
+        return ravel_pytree(sampler(random.as_jax_key(random.fold_in(rng_key, number))))[0]
+
+    return jax.vmap(start)(numbers)
