@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from vhmc_jax.diagnostics import log_evidence
+from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.mode_bridge import ModeShares, bridge_modes
 from vhmc_jax.guide.mixture import GaussianMixture
 
 TRUTH = np.array([0.7, 0.3])
-SPREAD = 1.3
 
 
-def guide(defensive=0.02):
-    """Two components that are too wide and off, with weights that are wrong, and a wide one that belongs to no mode."""
+def guide(spread, defensive):
+    """Two components that are off, with weights that are wrong, and a wide one that belongs to no mode."""
     log_weights = np.log([0.5 * (1 - defensive), 0.5 * (1 - defensive), defensive])
-    means = np.array([[-4.0, 0.2], [4.2, 0.0], [0.0, 0.0]])
-    scales = np.stack([SPREAD * np.eye(2), SPREAD * np.eye(2), 6.0 * np.eye(2)])
+    means = np.array([[-4.0, 0.2 * (spread != 1)], [4.0, 0.0], [0.0, 0.0]])
+    scales = np.stack([spread * np.eye(2), spread * np.eye(2), 6.0 * np.eye(2)])
     return GaussianMixture(log_weights, means, scales)
 
 
@@ -27,35 +27,47 @@ def logdensity(x):
     return 3.0 + jnp.logaddexp(*(logs + jnp.log(TRUTH))) - jnp.log(2 * jnp.pi)
 
 
-def draws_of(rng, num_chains, num_draws, weights=TRUTH):
+def draws_of(rng, num_chains, num_draws, weights=TRUTH, memory=0.0):
+    """Chains that choose their mode anew in every draw, and within it forget slowly."""
     label = rng.random((num_chains, num_draws)) < weights[1]
     noise = rng.normal(size=(num_chains, num_draws, 2))
+    for t in range(1, num_draws):
+        noise[:, t] = memory * noise[:, t - 1] + np.sqrt(1 - memory**2) * noise[:, t]
     return noise + np.stack([np.where(label, 4.0, -4.0), np.zeros_like(label, float)], -1)
 
 
-def estimates(num_runs, num_chains, num_draws, **options):
+def estimates(num_runs, num_chains=8, num_draws=250, spread=1.3, defensive=0.02, **options):
     found = []
     for seed in range(num_runs):
         draws = draws_of(np.random.default_rng(seed), num_chains, num_draws, **options)
-        evidence = log_evidence(
-            jax.random.key(seed), logdensity, guide(), draws, num_guide_draws=2000, mode_of=(0, 1, -1)
-        )
+        settings = {"num_guide_draws": 2000, "mode_of": (0, 1, -1)}
+        evidence = log_evidence(jax.random.key(seed), logdensity, guide(spread, defensive), draws, **settings)
         found.append((evidence.mode_weights[0], evidence.mode_weight_errors[0]))
     return np.array(found).T
 
 
-def test_weights_are_right_and_their_errors_too():
-    weights, errors = estimates(60, num_chains=8, num_draws=250)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"defensive": 0.1},
+        {"spread": 1.0, "defensive": 0.1},
+        {"num_chains": 2, "num_draws": 500, "memory": 0.9},
+    ],
+    ids=["guide off", "much in no mode", "guide right", "few slow chains"],
+)
+def test_weights_are_right_and_their_errors_too(settings):
+    weights, errors = estimates(100, **settings)
     z = (weights - TRUTH[0]) / errors
-    assert abs(np.mean(z)) < 4 / np.sqrt(60)
-    assert 0.7 < np.std(z) < 1.4
-    counting = np.sqrt(TRUTH[0] * TRUTH[1] / 2000)
-    assert np.std(weights) < 0.6 * counting, "no better than counting, though the guide has nearly the right shape"
+    assert abs(np.mean(z)) < 4 * np.std(z) / np.sqrt(100)
+    assert 0.75 < np.std(z) < 1.35
+    num_draws = settings.get("num_chains", 8) * settings.get("num_draws", 250)
+    assert np.std(weights) < 0.8 * np.sqrt(TRUTH[0] * TRUTH[1] / num_draws), "no better than counting"
 
 
 def test_chains_that_are_in_the_wrong_proportion_do_not_matter():
     """Only how the density varies within a mode is used: what the starts left behind is not seen."""
-    weights, errors = estimates(20, num_chains=8, num_draws=250, weights=np.array([0.5, 0.5]))
+    weights, errors = estimates(20, weights=np.array([0.5, 0.5]))
     assert np.max(np.abs(weights - TRUTH[0]) / errors) < 4
     assert abs(0.5 - TRUTH[0]) > 20 * np.mean(errors), "power: by counting the weight would be 0.5"
 
@@ -71,12 +83,35 @@ def test_a_mode_with_hardly_any_draws_keeps_its_share():
     # Z / Q is e for the first mode and 1 for the second: with equal masses the weights are as e to 1.
     ratios, own_ratios = noise + (label == 0), own_noise + own[:, 0]
     weights, errors = bridge_modes(
-        ModeShares(ratios, shares), ModeShares(own_ratios, own), np.array([0.5, 0.5, 0.0]), 1.0
+        ModeShares(ratios, shares), ModeShares(own_ratios, own), own, np.array([0.5, 0.5, 0.0]), 1.0
     )
     assert weights.sum() == pytest.approx(1)
     assert weights[2] == pytest.approx(5 / 2000)
     assert weights[0] / weights[1] == pytest.approx(np.e, rel=0.05)
     assert np.all((errors > 0) & (errors < 0.01))
+
+
+def test_a_mode_where_the_density_is_zero_at_the_guide_is_counted():
+    rng = np.random.default_rng(0)
+    shares, own = np.eye(2)[rng.integers(0, 2, size=(4, 500))], np.eye(2)[rng.integers(0, 2, size=400)]
+    at_guide = ModeShares(np.where(own[:, 1] > 0, -np.inf, 0.0), own)
+    weights, errors = bridge_modes(ModeShares(np.zeros((4, 500)), shares), at_guide, own, np.full(2, 0.5), 1.0)
+    np.testing.assert_allclose(weights, shares.mean((0, 1)))
+    np.testing.assert_allclose(errors, np.sqrt(0.25 / 2000), rtol=0.3)
+
+
+def test_draws_of_the_guide_without_density_lower_the_estimate():
+    """The bracket of the root: with a share f of the guide's weight where p > 0, c is log f below the ratio."""
+    weights = np.array([0.9, 0.05, 0.05])
+    bridge = Bridge(np.zeros(50), np.array([-np.inf, 0.0, 0.0]), np.full(50, 0.02), weights, 50.0, 30.0)
+    assert bridge.solve(guess=0.0) == pytest.approx(np.log(0.1), abs=1e-9)
+
+
+@pytest.mark.parametrize("mode_of", [(-1, -1, -1), (0, 1), (0.0, 1.0, -1.0)])
+def test_bad_modes_are_refused(mode_of):
+    draws = draws_of(np.random.default_rng(0), 2, 50)
+    with pytest.raises(ValueError, match="mode_of must name a mode for each of 3 components"):
+        log_evidence(jax.random.key(0), logdensity, guide(1.3, 0.02), draws, num_guide_draws=50, mode_of=mode_of)
 
 
 def test_only_a_mixture_can_tell_the_modes():

@@ -65,6 +65,13 @@ def test_keys_at_hand_are_hashed_as_traced_ones_are():
     np.testing.assert_array_equal(each, [jax.random.key_data(jax.random.fold_in(key, i)) for i in range(5)])
 
 
+def test_what_is_not_one_key_or_one_word_is_refused():
+    with pytest.raises(ValueError, match=r"expected one key, got keys of shape \(3,\): use vmap"):
+        random.split(jax.random.split(jax.random.key(0), 3))
+    with pytest.raises(OverflowError):
+        random.fold_in(jax.random.key(0), 2**32 + 1)
+
+
 def test_old_style_keys_are_the_same_keys():
     np.testing.assert_array_equal(random.normal(jax.random.PRNGKey(20), (3,)), random.normal(KEY, (3,)))
 

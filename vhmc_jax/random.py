@@ -30,7 +30,7 @@ BLOCK_SIZE = 512
 """Hashes at once on a CPU where they are cut into blocks: beyond about 1,000 XLA hands them to other threads."""
 FEW_HASHES = 128
 """Up to so many are flat and at once: should XLA repeat them in several places, that costs less than a loop."""
-HOST = np.ndarray | np.generic
+_HOST = np.ndarray | np.generic
 """Words that are at hand are NumPy's, and hashed there: a program for a few of them would take longer to compile."""
 MIN_VECTOR = 16
 """With fewer hashes than this for each key XLA does not vectorise a batch of keys, unless it is flat."""
@@ -71,6 +71,8 @@ def fold_in(rng_key: Any, number: Any) -> Any:
     key = _as_words(rng_key)
     if not isinstance(key, Key):
         return jax.random.fold_in(rng_key, number)
+    if isinstance(number, int):
+        number = np.uint32(number)  # raises where it does not fit
     counter = (np if is_concrete(number) else jnp).asarray(number).astype(np.uint32)
     return Key(*_threefry(key, counter))
 
@@ -87,7 +89,7 @@ def as_jax_key(rng_key: Any) -> Array:
     """The key as ``jax.random`` takes it, for functions that are not ours."""
     if isinstance(rng_key, Key):
         key = fold_in(rng_key, np.uint32(0)) if rng_key.path else rng_key
-        key_data = (np if isinstance(key.high, HOST) else jnp).stack([key.high, key.low], axis=-1)
+        key_data = (np if isinstance(key.high, _HOST) else jnp).stack([key.high, key.low], axis=-1)
         return jax.random.wrap_key_data(key_data, impl="threefry2x32")
     return rng_key
 
@@ -121,6 +123,8 @@ def _as_words(rng_key: Any) -> Any:
         impl, data = jax.config.jax_default_prng_impl, rng_key  # type: ignore[attr-defined]
     if impl != "threefry2x32":
         return rng_key
+    if data.shape != (2,):
+        raise ValueError(f"expected one key, got keys of shape {data.shape[:-1]}: use vmap")
     words: Any = np.asarray(data) if is_concrete(data) else data
     return Key(words[0], words[1])
 
@@ -128,7 +132,7 @@ def _as_words(rng_key: Any) -> Any:
 def _threefry(key: Key, counter: Any) -> tuple[Array, Array]:
     """Threefry-2x32-20 of (path, counter): two random words for each counter."""
     path = np.uint32(key.path)
-    if isinstance(key.high, HOST) and isinstance(counter, HOST):
+    if isinstance(key.high, _HOST) and isinstance(counter, _HOST):
         with np.errstate(over="ignore"):
             return _rounds(key.high, key.low, path, counter)
     return _hash(key.high, key.low, path, counter)

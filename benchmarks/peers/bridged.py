@@ -10,6 +10,8 @@ import numpy as np
 import ours
 from form import Case, Outcome
 
+from vhmc_jax.diagnostics.mode_labels import shares_of_modes
+
 NAME, PACKAGE, NUM_SEEDS = "VHMC, by bridge", "vhmc_jax", None
 BUDGETS, grid, TUNE_BUDGET = ours.BUDGETS, ours.grid, ours.TUNE_BUDGET
 
@@ -20,7 +22,11 @@ def run(case: Case, settings: dict[str, Any], budget: float, seed: int) -> Outco
 
 
 def _log_weights(result: Any) -> np.ndarray:
-    labels = result.modes.labels.ravel()
-    counts = np.bincount(labels[labels >= 0], minlength=len(result.modes.weights)) / labels.size
-    ratios = np.log(np.maximum(result.evidence.mode_weights, 1e-300) / np.maximum(counts, 1e-300))
-    return np.where(labels >= 0, ratios[labels], 0.0)
+    """Log Σ r_k w_k / r̄_k: with these weights the mean share of each mode that was found is that of the bridge."""
+    weights = result.evidence.mode_weights
+    if weights is None:
+        return np.zeros(result.logdensities.size)
+    points = np.asarray(result.draws).reshape(result.logdensities.size, -1)
+    _, components = result.frozen.guide.on_host().log_prob_and_shares(points)
+    _, shares = shares_of_modes(components, result.frozen.guide_report.component_modes)
+    return np.log(shares @ (weights / np.maximum(shares.mean(axis=0), 1e-300)))

@@ -249,15 +249,6 @@ def _rough_answer(curves: dict[str, Curve]) -> str:
 
 
 def _bar_table(curves: dict[str, dict[str, Curve]], verdicts: dict[str, tuple[str, list[Bar]]]) -> str:
-    rows, names = [], []
-    for target, (best, bars) in verdicts.items():
-        if bars:
-            peer = curves[target][best]
-            i = peer.at_one()
-            cost = f"{_short(peer.errors[i])}, {_short(peer.seconds[i])} s, {peer.evaluations[i]:.2g}"
-            rough = _rough_answer(curves[target]) or "never"
-            rows.append([target, f"{LABELS[best]}: {cost}", *map(str, bars), rough])
-            names = [bar.name for bar in bars]
     columns = {
         "evaluations": "evaluations to its error, VHMC / peer",
         "seconds": "time to its error, VHMC / peer",
@@ -265,7 +256,16 @@ def _bar_table(curves: dict[str, dict[str, Curve]], verdicts: dict[str, tuple[st
         "seconds, by bridge": "time, by bridge",
         "production": "production, ESS per evaluation (iid = 1)",
     }
-    head = ["target", "best peer: error, time, evaluations", *(columns[name] for name in names),
+    rows = []
+    for target, (best, bars) in verdicts.items():
+        if bars:
+            peer = curves[target][best]
+            i = peer.at_one()
+            cost = f"{_short(peer.errors[i])}, {_short(peer.seconds[i])} s, {peer.evaluations[i]:.2g}"
+            rough = _rough_answer(curves[target]) or "never"
+            by_name = {bar.name: str(bar) for bar in bars}
+            rows.append([target, f"{LABELS[best]}: {cost}", *(by_name.get(name, "–") for name in columns), rough])
+    head = ["target", "best peer: error, time, evaluations", *columns.values(),
             "a peer is sooner down to an error of"]  # fmt: skip
     note = (
         "The best peer is the one with the lowest mean error at its whole budget. VHMC's cost to that error is from a "

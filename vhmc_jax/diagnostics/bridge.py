@@ -40,7 +40,8 @@ class Bridge(NamedTuple):
             return -np.inf
         low, high = min(self.at_draws.min(), finite.min()), max(self.at_draws.max(), finite.max())
         if finite.size < self.at_guide.size:
-            low -= np.log(self.guide_size)  # draws of the guide where p = 0 push c below every ratio
+            # Draws of the guide where p = 0 push c below every ratio, by no more than this.
+            low += np.log(self.guide_weights[np.isfinite(self.at_guide)].sum())
         c = guess
         for _ in range(100):
             guides, targets = self.terms(c)

@@ -18,7 +18,7 @@ def squared_distances(x: np.ndarray, means: np.ndarray, whitenings: np.ndarray) 
 
     Returns
     -------
-    Shape (n, k); NaN for a point that is not finite.
+    Shape (n, k); NaN or infinite for a point that is not finite.
     """
     k, d = means.shape
     result = np.empty((len(x), k))

@@ -107,8 +107,8 @@ def host_or_compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def either(x: Any) -> Any:
         if not is_concrete(x) or x.size > BLOCK_SIZE:
             return compiled(x)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return function(np.asarray(x))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return function(np.asarray(x, jax.dtypes.canonicalize_dtype(x.dtype)))
 
     return either
 
@@ -126,16 +126,12 @@ def map_blocks(function: Callable[[Array], Any], x: Array, block_size: int = BLO
     return jax.lax.map(function, x.reshape(num_chains // block, block, *x.shape[1:]))
 
 
+@partial(jax.jit, static_argnums=2)
 def map_draws(function: Callable[[Array], Array], x: Array, num_outputs: int) -> Array:
     """A function of one flat draw, at each draw of x (chain, draw, d): (chain, draw, output).
 
     ``function`` must be a pytree, and return ``num_outputs`` numbers.
     """
-    return _map_draws(function, x, num_outputs)
-
-
-@partial(jax.jit, static_argnums=2)
-def _map_draws(function: Callable[[Array], Array], x: Array, num_outputs: int) -> Array:
     blocks = map_blocks(jax.vmap(jax.vmap(function)), x, max(1, BLOCK_SIZE // num_outputs))
     return blocks.reshape(*x.shape[:2], num_outputs)
 

@@ -19,6 +19,7 @@ from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.draws import check_draws, flatten_draws, map_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.mode_bridge import ModeShares, bridge_modes
+from vhmc_jax.diagnostics.mode_labels import modes_of_components, shares_of_modes
 from vhmc_jax.diagnostics.pareto import pareto_k
 
 MAX_GUIDE_DRAWS = 100_000
@@ -42,7 +43,8 @@ class Evidence(NamedTuple):
         misses part of the target's tails.
     mode_weights, mode_weight_errors
         Weights of the modes by bridges within each, and their standard errors, (mode,); None where ``mode_of`` was
-        not given. Where the guide fits, they are known far better than by the share of the draws in each mode.
+        not given, or where there is no estimate of the evidence. Where the guide fits, they are known far better than
+        by the share of the draws in each mode.
     notes
         Sentences: what is NaN and why, and what to beware of.
     """
@@ -124,9 +126,10 @@ def log_evidence(
     ratios_at_draws = target_at_draws - guide_at_draws
     ratios_at_guide = np.asarray(map_draws(density, y, 1), np.float64).ravel() - guide_at_guide
     evidence = bridge(ratios_at_draws, ratios_at_guide)
-    if mode_of is None or not np.isfinite(evidence.log_evidence):
+    if components is None or mode_of is None or not np.isfinite(evidence.log_evidence):
         return evidence
-    weights, errors = _mode_weights(ratios_at_draws, ratios_at_guide, components, np.asarray(mode_of), evidence.ess)
+    modes = modes_of_components(draws, guide, mode_of)
+    weights, errors = _mode_weights(ratios_at_draws, ratios_at_guide, components, modes, evidence.ess)
     return evidence._replace(mode_weights=weights, mode_weight_errors=errors)
 
 
@@ -139,20 +142,17 @@ class _Components(NamedTuple):
 
 
 def _mode_weights(
-    ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray, components: Any, mode_of: np.ndarray, ess: float
+    ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray, components: _Components, mode_of: np.ndarray, ess: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights of the modes by bridges within each, and their errors."""
-    belongs = (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(float)
-    at_draws, own_at_guide = components.at_draws @ belongs, components.at_guide @ belongs
-    at_draws /= np.maximum(at_draws.sum(axis=1, keepdims=True), 1e-300)
-    at_guide = own_at_guide / np.maximum(own_at_guide.sum(axis=1, keepdims=True), 1e-300)
-    # The guide's mass in a mode is the weight of its components there, and what is the mode's of the others.
-    masses = components.weights @ belongs + np.mean(at_guide - own_at_guide, axis=0)
+    _, at_draws = shares_of_modes(components.at_draws, mode_of)
+    own_shares, at_guide = shares_of_modes(components.at_guide, mode_of)
     return bridge_modes(
         ModeShares(ratios_at_draws, at_draws.reshape(*ratios_at_draws.shape, -1)),
         ModeShares(ratios_at_guide, at_guide),
-        masses,
-        min(1.0, ess / ratios_at_draws.size),
+        own_shares=own_shares,
+        own_weights=shares_of_modes(components.weights, mode_of)[0],
+        efficiency=min(1.0, ess / ratios_at_draws.size),
     )
 
 

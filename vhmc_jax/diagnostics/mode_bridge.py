@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vhmc_jax.diagnostics.bridge import Bridge
+from vhmc_jax.diagnostics.ess import split_ess
 
-NUM_BATCHES = 64
-"""Chains, or parts of chains, whose means tell the variance of a mean over all draws."""
 LEAST_SIZE = 10.0
 """Draws in a mode, of the chains and of the guide, without which it keeps its share of the draws."""
 NEGLIGIBLE = 1e-9
@@ -29,7 +28,7 @@ class ModeShares(NamedTuple):
     ratios
         log p − log q, (...).
     shares
-        r_k, (..., mode); they sum to one.
+        r_k, (..., mode).
     """
 
     ratios: np.ndarray
@@ -37,7 +36,7 @@ class ModeShares(NamedTuple):
 
 
 def bridge_modes(
-    at_draws: ModeShares, at_guide: ModeShares, masses: np.ndarray, efficiency: float
+    at_draws: ModeShares, at_guide: ModeShares, own_shares: np.ndarray, own_weights: np.ndarray, efficiency: float
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Mode weights w_k = Z_k / Σ Z, each Z_k / Q_k by a bridge between the draws in that mode.
 
@@ -47,8 +46,11 @@ def bridge_modes(
         At the draws of the target, (chain, draw).
     at_guide
         At independent draws of the guide, (n,).
-    masses
-        Q_k, (mode,).
+    own_shares
+        Responsibilities of each mode's own components at the draws of the guide, (n, mode): r_k but for what it has of
+        components that belong to no mode.
+    own_weights
+        Their means, which are known: the weights of those components in the guide, (mode,).
     efficiency
         Independent draws that one of the chains' is worth.
 
@@ -57,51 +59,58 @@ def bridge_modes(
     Weights and their standard errors, (mode,). A mode with hardly any draws keeps its share of them.
     """
     counted = at_draws.shares.mean((0, 1))
-    is_bridged = (np.sum(at_draws.shares, (0, 1)) >= LEAST_SIZE) & (np.sum(at_guide.shares, 0) >= LEAST_SIZE)
-    log_masses, variances = np.zeros(len(masses)), np.zeros(len(masses))
+    has_density = np.isfinite(at_guide.ratios)
+    sizes = np.sum(at_draws.shares, (0, 1)), np.sum(at_guide.shares[has_density], 0)
+    is_bridged = np.minimum(*sizes) >= LEAST_SIZE
+    masses = own_weights + np.mean(at_guide.shares - own_shares, axis=0)
+    log_masses = np.full(len(masses), -np.inf)
+    # How much each draw moves the logarithm of each Z_k, that is, by how much it differs from the mean.
+    of_draws, of_guide = np.zeros_like(at_draws.shares, float), np.zeros_like(at_guide.shares, float)
     for mode in np.flatnonzero(is_bridged).tolist():
-        log_ratio, variances[mode] = _bridge_mode(at_draws, at_guide, mode, efficiency)
-        log_masses[mode] = np.log(masses[mode]) + log_ratio
-    relative = np.where(is_bridged, np.exp(log_masses - log_masses[is_bridged].max(initial=-np.inf)), 0.0)
-    relative = relative / max(relative.sum(), 1e-300)
+        estimate, here, there = _bridge_mode(at_draws, at_guide, mode, efficiency)
+        log_masses[mode] = np.log(masses[mode]) + estimate
+        of_draws[..., mode] = -at_draws.shares[..., mode] * (here - 1) / counted[mode]
+        of_guide[:, mode] = (at_guide.shares[:, mode] * there - own_shares[:, mode]) / masses[mode]
     rest = counted[~is_bridged].sum()
+    if not is_bridged.any():
+        return counted, np.sqrt(_variance_of_mean(at_draws.shares - counted))
+    relative = np.exp(log_masses - log_masses.max())
+    relative /= relative.sum()
     weights = np.where(is_bridged, (1 - rest) * relative, counted)
-    # Of Z_k / Σ Z by the delta method; of what was counted, the variance of a mean.
-    shared = np.sum(relative**2 * variances)
-    squared = relative**2 * (variances * (1 - 2 * relative) + shared)
-    squared = np.where(is_bridged, squared, _variance_of_mean(at_draws.shares - counted))
-    return weights, np.sqrt(squared)
+    # By the delta method; what is counted takes from what is bridged.
+    of_draws = (1 - rest) * relative * (of_draws - (of_draws @ relative)[..., None])
+    of_draws -= relative * (at_draws.shares[..., ~is_bridged].sum(-1) - rest)[..., None]
+    of_draws = np.where(is_bridged, of_draws, at_draws.shares - counted)
+    of_guide = (1 - rest) * relative * (of_guide - (of_guide @ relative)[:, None])
+    variances = _variance_of_mean(of_draws) + of_guide.var(axis=0, ddof=1) / len(of_guide)
+    return weights, np.sqrt(variances)
 
 
-def _bridge_mode(at_draws: ModeShares, at_guide: ModeShares, mode: int, efficiency: float) -> tuple[float, float]:
-    """Log Z_k / Q_k, and its variance."""
+def _bridge_mode(
+    at_draws: ModeShares, at_guide: ModeShares, mode: int, efficiency: float
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Log Z_k / Q_k, and the terms of its bridge at all draws of either kind over their means in the mode."""
     here, there = at_draws.shares[..., mode], at_guide.shares[:, mode]
     is_here, is_there = here > NEGLIGIBLE, there > NEGLIGIBLE
     bridge = Bridge(
         at_draws=at_draws.ratios[is_here],
         at_guide=at_guide.ratios[is_there],
-        draw_weights=here[is_here] / here.sum(),
-        guide_weights=there[is_there] / there.sum(),
+        draw_weights=here[is_here] / here[is_here].sum(),
+        guide_weights=there[is_there] / there[is_there].sum(),
         size=efficiency * here.sum(),
         guide_size=there.sum(),
     )
     estimate = bridge.solve(guess=float(bridge.draw_weights @ bridge.at_draws))
-    if not np.isfinite(estimate):
-        return estimate, np.nan
     guides, targets = bridge.terms(estimate)
-    # Both means are ratios: their relative errors are those of sums of share times relative deviation.
-    errors_here, errors_there = np.zeros_like(at_draws.ratios), np.zeros_like(at_guide.ratios)
-    errors_here[is_here] = here[is_here] * (guides / (bridge.draw_weights @ guides) - 1)
-    errors_there[is_there] = there[is_there] * (targets / (bridge.guide_weights @ targets) - 1)
-    variance_here = _variance_of_mean(errors_here[..., None])[0] / here.mean() ** 2
-    variance_there = errors_there.var(ddof=1) / len(errors_there) / there.mean() ** 2
-    return estimate, float(variance_here + variance_there)
+    terms = np.zeros_like(at_draws.ratios), np.zeros_like(at_guide.ratios)
+    terms[0][is_here] = guides / (bridge.draw_weights @ guides)
+    terms[1][is_there] = targets / (bridge.guide_weights @ targets)
+    return estimate, *terms
 
 
 def _variance_of_mean(values: np.ndarray) -> np.ndarray:
-    """Variance of the mean of (chain, draw, ...) over chains and draws, from the means of batches: (...)."""
-    num_chains, num_draws = values.shape[:2]
-    num_parts = min(num_draws, -(-NUM_BATCHES // num_chains))
-    length = num_draws // num_parts
-    batches = values[:, : num_parts * length].reshape(num_chains * num_parts, length, *values.shape[2:]).mean(axis=1)
-    return batches.var(axis=0, ddof=1) / len(batches) if len(batches) > 1 else np.full(values.shape[2:], np.nan)
+    """Variance of the mean of (chain, draw, mode) over chains and draws: (mode,)."""
+    variances = values.var(axis=(0, 1))
+    # One by one: each is small enough for the host.
+    sizes = np.array([float(split_ess(values[..., mode])) for mode in range(values.shape[-1])])
+    return np.where(variances > 0, variances / sizes, 0.0)

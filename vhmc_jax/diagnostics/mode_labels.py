@@ -82,10 +82,20 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray) -> ModeLabels
             means, scales = np.asarray(guide.means)[proper], np.asarray(guide.scale_trils)[proper]
             squared = squared_distances(points, means, whitenings_of(scales, x.shape[-1]))
             far_share = _far_share(squared, x.shape[-1])
-    membership = (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(shares.dtype)
-    shares = shares.reshape(*x.shape[:2], -1) @ membership
-    total = shares.sum(axis=-1, keepdims=True)
-    return _labelled((shares / np.where(total > 0, total, 1)).astype(x.dtype), far_share)
+    _, shares = shares_of_modes(shares.reshape(*x.shape[:2], -1), mode_of)
+    return _labelled(shares.astype(x.dtype), far_share)
+
+
+def shares_of_modes(shares: np.ndarray, mode_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of components (..., component) summed over those of each mode, (..., mode).
+
+    Returns
+    -------
+    As they are, and scaled such that those of components without a mode fall to the modes; zero where all are zero.
+    """
+    own = shares @ (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(shares.dtype)
+    total = own.sum(axis=-1, keepdims=True)
+    return own, own / np.where(total > 0, total, 1)
 
 
 def labels_from_centres(draws: Any, centres: Any, covariances: Any) -> ModeLabels:
@@ -113,6 +123,8 @@ def labels_from_centres(draws: Any, centres: Any, covariances: Any) -> ModeLabel
         scale_trils = np.linalg.cholesky(covariances)
     except np.linalg.LinAlgError:
         raise ValueError("covariances must be positive definite") from None
+    if not np.all(np.isfinite(scale_trils)):
+        raise ValueError("covariances must be positive definite, got some that are not finite")
     log_dets = np.log(np.diagonal(scale_trils, axis1=1, axis2=2)).sum(axis=1)
     squared = squared_distances(np.asarray(x).reshape(-1, d), centres, whitenings_of(scale_trils, d))
     shares = np.eye(k, dtype=x.dtype)[np.argmin(squared / 2 + log_dets, axis=1)]

@@ -63,7 +63,7 @@ def mode_weights(responsibilities: np.ndarray, labels: np.ndarray, transitions: 
     -------
     The weights; error and interval are NaN for a mode that no draw or every draw belongs to.
     """
-    mean, variance = (np.asarray(f(responsibilities, (0, 1)), np.float64) for f in (np.mean, np.var))
+    mean, variance = (np.asarray(f(responsibilities, axis=(0, 1), dtype=np.float64)) for f in (np.mean, np.var))
     size = np.asarray(split_ess(responsibilities), np.float64)
     counts = np.bincount(labels[labels >= 0], minlength=len(mean))
     by_transitions = _stationary(transitions)

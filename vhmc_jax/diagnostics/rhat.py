@@ -13,7 +13,7 @@ from vhmc_jax.diagnostics.ranks import map_components, normal_scores_and_folded
 
 
 @host_or_compiled
-def split_rhat(x: Any) -> Any:
+def _split_rhat(x: Any) -> Any:
     """R-hat of (chain, draw, ...) with chains split in half: (...)."""
     xp = namespace(x)
     if x.shape[1] < MIN_DRAWS:
@@ -34,10 +34,10 @@ def split_rhat(x: Any) -> Any:
 def _rank_rhat(x: np.ndarray) -> Any:
     """Larger R-hat of one component's normal scores (chain, draw) and of those of its folded draws."""
     if x.shape[1] < MIN_DRAWS:
-        return split_rhat(x)
+        return _split_rhat(x)
     both = np.stack(normal_scores_and_folded(split_chains(x)), axis=-1)
-    # Scores are split already: laid end to end, the halves of a chain are what split_rhat will cut apart.
-    return split_rhat(np.concatenate(np.split(both, 2), axis=1)).max()
+    # Scores are split already: laid end to end, the halves of a chain are what _split_rhat will cut apart.
+    return _split_rhat(np.concatenate(np.split(both, 2), axis=1)).max()
 
 
 def rhat(draws: Any, kind: Literal["rank", "split"] = "rank") -> Any:
@@ -67,7 +67,7 @@ def rhat(draws: Any, kind: Literal["rank", "split"] = "rank") -> Any:
     """
     draws = check_draws(draws)
     if kind == "split":
-        return jax.tree.map(split_rhat, draws)
+        return jax.tree.map(_split_rhat, draws)
     if kind != "rank":
         raise ValueError(f"kind must be 'rank' or 'split', got {kind!r}")
     if not is_concrete(draws):

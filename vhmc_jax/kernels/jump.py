@@ -229,7 +229,7 @@ def jump_from_guide(guide: Any, log_envelope: Any, num_tries: Any, form: str) ->
     )
 
 
-class Methods(NamedTuple):
+class _Methods(NamedTuple):
     """The methods of a guide, each a pytree."""
 
     sample: Callable
@@ -242,7 +242,7 @@ def _as_pytree(guide: Any) -> Any:
     if not jax.tree_util.all_leaves([guide]) and all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(guide)):
         return guide
     components = getattr(guide, "component_log_probs", None)
-    return Methods(
+    return _Methods(
         as_pytree_function(guide.sample),
         as_pytree_function(guide.log_prob),
         None if components is None else as_pytree_function(components),

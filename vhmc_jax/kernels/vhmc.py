@@ -148,7 +148,8 @@ def vhmc(
 
     Notes
     -----
-    Under ``vmap`` jumps and second trajectories are evaluated for the chains that need them alone.
+    Under ``vmap`` the rarer of the two moves, jump or local, and second trajectories are evaluated for the chains that
+    need them alone. Which is rarer, β tells where it is a number and not traced: below and above 1/2 are two programs.
 
     References
     ----------
