@@ -341,7 +341,7 @@ def _phases(curves: dict[str, dict[str, Curve]]) -> str:
         "of the time is production. In shorter runs it was the fit and what follows production. Hence a jump evaluates "
         "its first try with the gradient at once; one pool of draws weighs the components of the guide, judges it and "
         "starts the chains; burn-in ends when nearly all chains have jumped; where nearly all jumps succeed they get "
-        "four fifths of the evaluations."
+        "four fifths of the evaluations, all chains jump at once, and the few local moves are gathered."
     )
     return f"## Where VHMC's time goes\n\n{_markdown(head, rows)}\n\n{note}" if rows else ""
 
