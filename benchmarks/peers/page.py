@@ -317,7 +317,7 @@ def _table(curves: dict[str, dict[str, Curve]]) -> str:
 
 
 def _compiling(seconds: float) -> str:
-    """Seconds; of records made while other programs ran nothing can be said."""
+    """Seconds; a dash where they were not kept, since other programs ran meanwhile."""
     return _short(seconds) if seconds > 0 else "–"
 
 
