@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.scipy.linalg import solve_triangular
 from jax.tree_util import Partial
 
 Array = jax.Array
@@ -236,12 +237,25 @@ def as_position(position: PyTree, name: str = "position") -> PyTree:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.result_type(leaf)), position)
 
 
+def as_array(values: Any, dtype: Any) -> Array:
+    """An array of a dtype; of what is at hand converted in NumPy, since what JAX does once, it compiles."""
+    return jnp.asarray(np.asarray(values, dtype) if is_concrete(values) else values, dtype)
+
+
+def inverse_factors(factors: Array) -> Array:
+    """Inverses of lower triangular matrices (..., d, d); of those at hand in NumPy and in double precision."""
+    if is_concrete(factors):
+        return as_array(np.tril(np.linalg.inv(np.asarray(factors, np.float64))), factors.dtype)
+    identities = jnp.broadcast_to(jnp.eye(factors.shape[-1], dtype=factors.dtype), factors.shape)
+    return solve_triangular(factors, identities, lower=True)
+
+
 def unravel_rows(rows: np.ndarray, template: PyTree) -> PyTree:
-    """Positions with a leading axis from flat ones (n, d); in NumPy, since what JAX does once, it compiles."""
+    """Positions with a leading axis from flat ones (n, d)."""
     leaves, treedef = jax.tree.flatten(template)
     parts = np.split(np.asarray(rows), np.cumsum([np.size(leaf) for leaf in leaves])[:-1], axis=1)
     arrays = [
-        jnp.asarray(part.reshape(len(rows), *np.shape(leaf)).astype(jnp.result_type(leaf)))
+        as_array(part.reshape(len(rows), *np.shape(leaf)), jnp.result_type(leaf))
         for part, leaf in zip(parts, leaves, strict=True)
     ]
     return jax.tree.unflatten(treedef, arrays)

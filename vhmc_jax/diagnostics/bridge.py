@@ -35,13 +35,12 @@ class Bridge(NamedTuple):
 
     def solve(self, guess: float) -> float:
         """The c where n₁ mean P(guide | x) = n₂ mean P(target | y): the left rises with c, the right falls."""
-        finite = self.at_guide[np.isfinite(self.at_guide)]
-        if not finite.size:
-            return -np.inf
+        has_density = np.isfinite(self.at_guide)
+        finite = self.at_guide[has_density]
         low, high = min(self.at_draws.min(), finite.min()), max(self.at_draws.max(), finite.max())
         if finite.size < self.at_guide.size:
             # Draws of the guide where p = 0 push c below every ratio, by no more than this.
-            low += np.log(self.guide_weights[np.isfinite(self.at_guide)].sum())
+            low += np.log(self.guide_weights[has_density].sum())
         c = guess
         for _ in range(100):
             guides, targets = self.terms(c)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, is_concrete
+from vhmc_jax.base import Array, inverse_factors, is_concrete
 
 
 @jax.tree_util.register_dataclass
@@ -124,8 +124,4 @@ def gaussian_kinetic(inverse_mass_matrix: Any) -> GaussianKinetic:
     if factor.ndim < 2:
         return GaussianKinetic(inverse_mass, 1 / factor)
     # W = C Cᵀ, hence M = C⁻ᵀ C⁻¹ and F = C⁻ᵀ: M itself is never formed.
-    if is_concrete(factor):
-        inverse = np.tril(np.linalg.inv(np.asarray(factor, np.float64)))
-        return GaussianKinetic(inverse_mass, jnp.asarray(inverse.T.astype(factor.dtype)))
-    identity = np.eye(len(factor), dtype=factor.dtype)
-    return GaussianKinetic(inverse_mass, jax.scipy.linalg.solve_triangular(factor, identity, lower=True).T)
+    return GaussianKinetic(inverse_mass, inverse_factors(factor).T)

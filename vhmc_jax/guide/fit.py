@@ -197,9 +197,8 @@ def default_weight_draws(num_modes: int) -> int:
 
 def flat_problem(logdensity_fn: Callable, modes: Modes) -> tuple[Array, Callable]:
     """Modes as rows of a matrix, and the density as a function of such a row."""
-    first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], modes.positions)
     flat_modes = jax.vmap(lambda position: ravel_pytree(position)[0])(modes.positions)
-    return flat_modes, Partial(_flat_logdensity, as_pytree_function(logdensity_fn), first)
+    return flat_modes, Partial(_flat_logdensity, as_pytree_function(logdensity_fn), modes.template)
 
 
 def _flat_logdensity(logdensity_fn: Callable, template: PyTree, x: Array) -> Array:

@@ -16,10 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jax.scipy.linalg import solve_triangular
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, is_concrete
+from vhmc_jax.base import Array, as_array, inverse_factors, is_concrete
 from vhmc_jax.guide.host import HostMixture
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -38,7 +37,7 @@ class _Mixture(ABC):
         means = jnp.asarray(self.means)
         if means.ndim != 2 or not jnp.issubdtype(means.dtype, jnp.floating):
             raise ValueError(f"means must be floating, of shape (k, d), got {means.dtype}{list(means.shape)}")
-        log_weights, scale_trils = (_as_array(a, means.dtype) for a in (self.log_weights, self.scale_trils))
+        log_weights, scale_trils = (as_array(a, means.dtype) for a in (self.log_weights, self.scale_trils))
         k, d = means.shape
         if log_weights.shape != (k,):
             raise ValueError(f"log_weights must have shape {(k,)}, one for each mean, got {log_weights.shape}")
@@ -47,11 +46,7 @@ class _Mixture(ABC):
         if is_concrete(log_weights, means, scale_trils):
             _require_finite(log_weights=log_weights, means=means, scale_trils=scale_trils)
             _require_cholesky_factors(scale_trils)
-            # In NumPy: what JAX does once, it compiles.
-            whitenings = _as_array(np.tril(np.linalg.inv(np.asarray(scale_trils, np.float64))), means.dtype)
-        else:
-            identities = jnp.broadcast_to(jnp.eye(d, dtype=means.dtype), (k, d, d))
-            whitenings = solve_triangular(scale_trils, identities, lower=True)
+        whitenings = inverse_factors(scale_trils)
         self._set(log_weights=log_weights, means=means, scale_trils=scale_trils, whitenings=whitenings)
 
     def _set(self, **arrays: Any) -> None:
@@ -195,11 +190,6 @@ class StudentTMixture(_Mixture):
         # log Γ((ν+d)/2) − log Γ(ν/2) by the beta function: for large ν the difference loses its digits.
         log_gammas = special.gammaln(half_dim) - special.betaln(0.5 * df, half_dim)
         return log_gammas - half_dim * xp.log(np.pi * df) - (0.5 * df + half_dim) * xp.log1p(squared / df)
-
-
-def _as_array(values: Any, dtype: Any) -> Array:
-    """Of what is at hand converted in NumPy: what JAX does once, it compiles."""
-    return jnp.asarray(np.asarray(values, dtype) if is_concrete(values) else values, dtype)
 
 
 def _require_finite(**arrays: Array) -> None:

@@ -2,14 +2,14 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from vhmc_jax.base import Array, PyTree, as_count, as_pytree_function, describe, unravel_rows
+from vhmc_jax.base import Array, PyTree, as_array, as_count, as_pytree_function, describe, unravel_rows
 from vhmc_jax.guide.ascent import ascend
 from vhmc_jax.guide.merge import ModeTable
 from vhmc_jax.guide.starts import Starts
@@ -81,6 +81,11 @@ class Modes(NamedTuple):
     undiscovered_share: float
     num_gradients: int
     num_densities: int
+
+    @property
+    def template(self) -> PyTree:
+        """One position, for its structure."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[0], self.positions)
 
 
 def find_modes(
@@ -207,15 +212,11 @@ def _summary(table: ModeTable, template: PyTree) -> Modes:
         )
     modes = sorted(table.modes, key=lambda mode: -mode.logdensity)
     dtype = jnp.result_type(*jax.tree.leaves(template))
-
-    def stacked(values: list, dtype: Any) -> Array:
-        return jnp.asarray(np.asarray(values, dtype))  # converted in NumPy: what JAX does once, it compiles
-
     return Modes(
         positions=unravel_rows(np.stack([mode.position for mode in modes]), template),
-        logdensities=stacked([mode.logdensity for mode in modes], dtype),
-        covariances=stacked([mode.covariance for mode in modes], dtype),
-        basin_counts=stacked([mode.count for mode in modes], np.int32),
+        logdensities=as_array([mode.logdensity for mode in modes], dtype),
+        covariances=as_array([mode.covariance for mode in modes], dtype),
+        basin_counts=as_array([mode.count for mode in modes], np.int32),
         num_starts=num_starts,
         num_failed=sum(failures),
         failures=failures,

@@ -90,7 +90,7 @@ class Frozen(NamedTuple):
         draws = self.guide_report.starts
         generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
         numbers = generator.choice(len(draws), num_chains, replace=num_chains > len(draws))
-        return unravel_rows(draws[numbers], jax.tree.map(lambda leaf: np.asarray(leaf)[0], self.modes.positions))
+        return unravel_rows(draws[numbers], self.modes.template)
 
 
 def warm_up(
