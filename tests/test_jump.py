@@ -1,5 +1,7 @@
 """The variational jump: exact for any guide and any envelope; the paper's form without the correction is not."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,20 +87,19 @@ def test_first_try_that_passes_is_taken():
     guide, density = guide_of_a_pair(PAIR, jnp.float64), FlatDensity(PAIR.logdensity, lambda x: x)
     settings = jump_from_guide(guide, log_envelope, num_tries, "exact")
 
-    @jax.jit
-    @jax.vmap
-    def one_try(rng_key):
-        key_sample, key_uniform = random.split(rng_key)
-        x = guide.sample(random.as_jax_key(key_sample))
+    @functools.partial(jax.jit, static_argnums=1)
+    @functools.partial(jax.vmap, in_axes=(0, None))
+    def one_try(rng_key, number):
+        key_first, key_later = random.split(rng_key)
+        key_sample, key_uniform = random.split(random.fold_in(key_later, number) if number else key_first)
+        x = guide.sample(key_sample)
         log_ratio = PAIR.logdensity(x) - log_envelope - guide.log_prob(x)
         return x, log_ratio, random.uniform(key_uniform) < jnp.exp(log_ratio)
 
     num = 300
     keys = jax.random.split(KEY, num)
     found = jax.jit(jax.vmap(lambda key: settings.draw_candidate(key, density)))(keys)
-    tries = [
-        one_try(jax.vmap(lambda key, n=n: random.as_jax_key(random.fold_in(key, n)))(keys)) for n in range(num_tries)
-    ]
+    tries = [one_try(keys, number) for number in range(num_tries)]
     xs, log_ratios, passes = (np.stack(values, axis=1) for values in zip(*tries, strict=True))
     first = np.argmax(passes, axis=1)
     is_found = passes.any(axis=1)

@@ -136,17 +136,18 @@ def _in_blocks(function: Callable, block_share: float, predicate: Array, argumen
         function, in_axes=tuple(None if shared else 0 for shared in is_shared), axis_size=block_size
     )
 
-    def gather(value: Array, shared: bool, block: Array) -> Array:
+    def gather(value: Array, shared: bool, indices: tuple[Array, ...]) -> Array:
         if shared:
             return value
-        indices = jnp.unravel_index(jnp.minimum(block, num_lanes - 1), lanes_shape)
+        # Clipped, so that along an axis of size one every lane reads the one value, and padding reads the last lane.
         return value[tuple(jnp.minimum(i, size - 1) for i, size in zip(indices, value.shape[:num_axes], strict=True))]
 
     def evaluate_block(carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
         start, values = carry
         block = jax.lax.dynamic_slice_in_dim(lanes, start, block_size)
+        indices = (block,) if num_axes == 1 else jnp.unravel_index(jnp.minimum(block, num_lanes - 1), lanes_shape)
         results = function_of_block(
-            *(gather(value, shared, block) for value, shared in zip(shared_or_lanes, is_shared, strict=True))
+            *(gather(value, shared, indices) for value, shared in zip(shared_or_lanes, is_shared, strict=True))
         )
         values = [value.at[block].set(result, mode="drop") for value, result in zip(values, results, strict=True)]
         return start + block_size, values

@@ -88,9 +88,13 @@ def accept(rng_key: Array, state: Any, proposal: Proposal) -> tuple[Any, Any]:
     -------
     The next state and the info with ``is_accepted`` set.
     """
+    return accept_by(random.uniform(rng_key, dtype=proposal.log_acceptance.dtype), state, proposal)
+
+
+def accept_by(uniform: Array, state: Any, proposal: Proposal) -> tuple[Any, Any]:
+    """``accept`` with a uniform number that has been drawn already, along with others of the step for instance."""
     # In logarithms for speed too: XLA would hash u again in each select below, but does not repeat a logarithm.
-    log_uniform = jnp.log(random.uniform(rng_key, dtype=proposal.log_acceptance.dtype))
-    is_accepted = log_uniform < proposal.log_acceptance
+    is_accepted = jnp.log(uniform) < proposal.log_acceptance
     next_state = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), proposal.state, state)
     return next_state, proposal.info._replace(is_accepted=is_accepted)
 

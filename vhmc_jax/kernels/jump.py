@@ -171,25 +171,32 @@ class Jump:
             return jnp.int32(-1)
         return jnp.argmax(component_log_probs(x)).astype(jnp.int32)
 
+    def sample(self, rng_key: Any) -> Array:
+        """One draw of the guide."""
+        takes_any_key = getattr(self.guide, "takes_any_key", False)
+        return self.guide.sample(rng_key if takes_any_key else random.as_jax_key(rng_key))
+
     def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
         """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them.
 
         The first is the candidate more often than not; the others are evaluated, as one batch, where it is not.
         """
 
-        def attempt(number: Array) -> Try:
-            key_sample, key_uniform = random.split(random.fold_in(rng_key, number))
-            state = density.state_at(self.guide.sample(random.as_jax_key(key_sample)))
+        def attempt(rng_key: Any) -> Try:
+            key_sample, key_uniform = random.split(rng_key)
+            state = density.state_at(self.sample(key_sample))
             log_ratio = self.log_ratio(state.logdensity, state.position)
             log_uniform = jnp.log(random.uniform(key_uniform, dtype=log_ratio.dtype))
             return Try(state, log_ratio, log_uniform < log_ratio, self.label(state.position))
 
         def later_tries() -> Try:
-            tries = jax.vmap(attempt)(jnp.arange(1, self.num_tries))
+            numbers = jnp.arange(1, self.num_tries)
+            tries = jax.vmap(lambda number: attempt(random.fold_in(key_later, number)))(numbers)
             number = jnp.argmax(tries.is_found)
             return jax.tree.map(lambda leaf: leaf[number], tries)
 
-        first = chosen = attempt(jnp.int32(0))
+        key_first, key_later = random.split(rng_key)
+        first = chosen = attempt(key_first)
         if self.num_tries > 1:
             chosen = lazy_cond(~first.is_found, later_tries, first)
         return Candidate(

@@ -29,7 +29,7 @@ from vhmc_jax.base import (
 from vhmc_jax.kernels.jump import Jump, jump_from_guide, jump_log_acceptance
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.lazy import lazy_cond
-from vhmc_jax.metropolis import Proposal, accept
+from vhmc_jax.metropolis import Proposal, accept, accept_by
 
 MOSTLY = 0.5
 """β from which the jump is the move that all chains of a batch make at once, and the local one that of a few."""
@@ -249,17 +249,16 @@ class Chance(NamedTuple):
 
 def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInfo]:
     """A jump, or a local move with a jump as its second chance."""
-    key_coin, key_local, key_accept, key_jump = random.split(rng_key, 4)
-    is_jump = random.uniform(key_coin, dtype=state.logdensity.dtype) < cast(
-        settings.jump_probability, state.logdensity.dtype
-    )
+    key_coins, key_local, key_jump = random.split(rng_key, 3)
+    jump_coin, accept_coin = random.uniform(key_coins, (2,), state.logdensity.dtype)  # one hash for both
+    is_jump = jump_coin < cast(settings.jump_probability, jump_coin.dtype)
 
     # First stage: the local move, unless the step begins with a jump.
     propose_here = Partial(settings.propose, key_local)
     few, most = 1 / 8, 1
     local_share, jump_share = (few, most) if settings.mostly_jumps else (most, few)
     move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, block_share=local_share)
-    state, local = accept(key_accept, state, move)
+    state, local = accept_by(accept_coin, state, move)
 
     # A jump: the first move of some steps, the second chance of others.
     is_second_stage = ~is_jump & ~local.is_accepted
