@@ -217,11 +217,21 @@ def init_state(logdensity_fn: Callable, position: PyTree, rng_key: Array | None 
     """
     position = as_position(position)
     x, unravel = ravel_pytree(position)
-    value = jax.eval_shape(logdensity_fn, position)
-    if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
-        raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
+    require_scalar(logdensity_fn, position)
     density = FlatDensity(logdensity_fn, unravel)
     return density.unflatten(density.state_at(x))
+
+
+def require_scalar(logdensity_fn: Callable, position: PyTree) -> None:
+    """Raise unless the log density of a position is one real number. Nothing is evaluated, and traced once alone."""
+    value = _value.eval_shape(as_pytree_function(logdensity_fn), position)
+    if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
+        raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
+
+
+@jax.jit
+def _value(logdensity_fn: Callable, position: PyTree) -> Any:
+    return logdensity_fn(position)
 
 
 def as_position(position: PyTree, name: str = "position") -> PyTree:

@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+TOLERANCE = 1e-12
+"""A step as small as this, relative to c where that exceeds one, is not taken: c is the root."""
+
 
 class Bridge(NamedTuple):
     """ℓ = log p − log q at draws of the target p and at draws of the guide q.
@@ -48,11 +51,13 @@ class Bridge(NamedTuple):
             slope = self.size * (self.draw_weights @ (guides * (1 - guides)))
             slope += self.guide_size * (self.guide_weights @ (targets * (1 - targets)))
             low, high = (c, high) if excess < 0 else (low, c)
+            newton = c - excess / slope if slope > 0 else np.inf
             # Newton's step, or half the bracket where that leads out of it.
-            step = c - excess / slope if slope > 0 else np.inf
-            previous, c = c, float(step if low < step < high else (low + high) / 2)
-            if abs(c - previous) <= 1e-12 * max(1, abs(c)):
+            step = float(newton if low < newton < high else (low + high) / 2)
+            # At the root itself rounding may lead out of the bracket: there the first of the two is small.
+            if min(abs(newton - c), abs(step - c)) <= TOLERANCE * max(1, abs(c)):
                 break
+            c = step
         return c
 
 

@@ -108,7 +108,7 @@ def jump_acceptance(
     num_tries: int,
     weights: np.ndarray | None = None,
     shares: np.ndarray | None = None,
-) -> float:
+) -> Any:
     """Expected acceptance of a jump, from draws of the guide.
 
     Parameters
@@ -122,35 +122,39 @@ def jump_acceptance(
     weights
         Such that the sum of weights times f is the mean of f over the guide; by default 1/n.
     shares
-        For each draw how much of it belongs to the mode from which the jump starts; by default all.
+        For each draw how much of it belongs to the mode from which the jump starts, (n,), or to each of several,
+        (n, mode); by default all.
 
     Returns
     -------
-    The probability that a jump from a draw of the target (in that mode) succeeds.
+    The probability that a jump from a draw of the target (in that mode, or in each) succeeds.
     """
-    return _sorted(log_ratios, weights, shares).acceptance(log_envelope, num_tries)
+    return _sorted(log_ratios, weights).acceptance(log_envelope, num_tries, shares)
 
 
 class _Draws(NamedTuple):
-    """Draws of the guide with ℓ ascending, and e^ℓ, the greatest being one, times their shares."""
+    """Draws of the guide with ℓ ascending, e^ℓ, the greatest being one, and where they stood before."""
 
     log_ratios: np.ndarray
     weights: np.ndarray
     importance: np.ndarray
+    order: np.ndarray
 
-    def acceptance(self, log_envelope: float, num_tries: int) -> float:
-        """[1 − (1 − p)ᴷ] E min(1, w(θ*) / w(θ))."""
+    def acceptance(self, log_envelope: float, num_tries: int, shares: np.ndarray | None = None) -> Any:
+        """[1 − (1 − p)ᴷ] E min(1, w(θ*) / w(θ)), for all θ or for those of each column of shares."""
         relative = self.log_ratios - log_envelope
         passed = self.weights * np.exp(np.minimum(relative, 0.0))
         found = -np.expm1(num_tries * np.log1p(-min(passed.sum(), 1 - 1e-12)))
         corrections = np.exp(np.clip(relative, 0.0, LARGEST))
         here, there = self.weights * self.importance, passed / max(passed.sum(), 1e-300)
+        if shares is not None:
+            here = here * shares[self.order].T
         # E min(1, w*/w) over pairs: candidates above θ in the order are accepted, those below with w*/w.
         below, above = np.cumsum(there * corrections), 1 - np.cumsum(there)
-        return float(found * (here @ (below / corrections + above)) / max(here.sum(), 1e-300))
+        return found * (here @ (below / corrections + above)) / np.maximum(here.sum(axis=-1), 1e-300)
 
 
-def _sorted(log_ratios: np.ndarray, weights: np.ndarray | None, shares: np.ndarray | None = None) -> _Draws:
+def _sorted(log_ratios: np.ndarray, weights: np.ndarray | None) -> _Draws:
     """What is not a number, or infinite, counts as density zero."""
     values = np.asarray(log_ratios, np.float64)
     values = np.where(np.isnan(values) | (values == np.inf), -np.inf, values)
@@ -158,4 +162,4 @@ def _sorted(log_ratios: np.ndarray, weights: np.ndarray | None, shares: np.ndarr
     weights = np.full(len(values), 1 / len(values)) if weights is None else weights[order]
     values = values[order]
     importance = np.exp(values - (values[-1] if np.isfinite(values[-1]) else 0.0))
-    return _Draws(values, weights, importance if shares is None else importance * shares[order])
+    return _Draws(values, weights, importance, order)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from vhmc_jax.base import Array, PyTree, as_array, as_count, as_pytree_function, describe, unravel_rows
+from vhmc_jax.base import Array, PyTree, as_array, as_count, as_pytree_function, require_scalar, unravel_rows
 from vhmc_jax.guide.ascent import ascend
 from vhmc_jax.guide.merge import ModeTable
 from vhmc_jax.guide.starts import Starts
@@ -151,7 +151,7 @@ def find_modes(
             raise ValueError(f"{name} must be positive and finite, got {value}")
     starts = Starts(rng_key, initial_positions, num_starts)
     logdensity_fn = as_pytree_function(logdensity_fn)
-    _require_scalar(logdensity_fn, starts.template)
+    require_scalar(logdensity_fn, starts.template)
 
     table: ModeTable | None = None
     with tqdm(total=starts.total, unit="start", desc="modes", disable=not progress) as bar:
@@ -168,12 +168,6 @@ def find_modes(
                 break
     assert table is not None  # there is at least one block
     return _summary(table, starts.template)
-
-
-def _require_scalar(logdensity_fn: Callable, template: PyTree) -> None:
-    value = jax.eval_shape(logdensity_fn, template)
-    if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
-        raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
 
 
 def _spread(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

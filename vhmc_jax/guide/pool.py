@@ -137,7 +137,7 @@ def judge(
     envelope, acceptance = best_envelope(log_ratios, num_tries, weights)
     belongs = component_modes[:, None] == np.arange(component_modes.max() + 1)
     shares = np.exp(log_probs - log_prob[:, None]) @ belongs
-    by_mode = [jump_acceptance(log_ratios, envelope, num_tries, weights, share) for share in shares.T]
+    by_mode = jump_acceptance(log_ratios, envelope, num_tries, weights, shares)
 
     # Draws that could be the guide's own, in each mode as many as there are.
     label = np.argmax(shares, axis=1)
