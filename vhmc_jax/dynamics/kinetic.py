@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, inverse_factors, is_concrete
+from vhmc_jax.base import Array, inverse_factors, is_concrete, products
 
 
 @jax.tree_util.register_dataclass
@@ -59,7 +59,7 @@ class GaussianKinetic:
 
 def multiply(factor: Array, vector: Array) -> Array:
     """Product of a scalar, a diagonal or a matrix with a vector, in full precision on accelerators too."""
-    return jnp.matmul(factor, vector, precision="highest") if factor.ndim == 2 else factor * vector
+    return products(factor, vector) if factor.ndim == 2 else factor * vector
 
 
 def inner(a: Array, b: Array) -> Array:

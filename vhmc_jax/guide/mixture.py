@@ -18,12 +18,10 @@ import numpy as np
 import scipy.special
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, as_array, inverse_factors, is_concrete
+from vhmc_jax.base import Array, as_array, inverse_factors, is_concrete, products
 from vhmc_jax.guide.host import HostMixture
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-FEW_DIMENSIONS = 8
-"""Up to here products are sums of products, which fuse with what is around them; XLA calls a library for the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +101,14 @@ class _Mixture(ABC):
     def sample_component(self, rng_key: Array, component: Array) -> Array:
         """One draw of one component, a vector of length d."""
         noise = self._noise(rng_key, component)
-        return (self.means + _products("kij,j->ki", self.scale_trils, noise))[component]
+        return (self.means + products(self.scale_trils, noise))[component]
 
     def component_log_probs(self, x: Array) -> Array:
         """Log of each weighted component density at x; shape (k,)."""
         x = jnp.asarray(x, self.means.dtype)
         if x.shape != (self.dim,):
             raise ValueError(f"x must be a flat vector of length {self.dim}, got shape {x.shape}")
-        white = _products("kij,kj->ki", self.whitenings, x - self.means)
+        white = products(self.whitenings, x - self.means)
         log_dets = jnp.sum(jnp.log(jnp.diagonal(self.whitenings, axis1=1, axis2=2)), axis=1)
         radial = self.radial_log_probs(jnp.sum(white**2, axis=1))
         return jax.nn.log_softmax(self.log_weights) + log_dets + radial
@@ -196,13 +194,6 @@ class StudentTMixture(_Mixture):
         # log Γ((ν+d)/2) − log Γ(ν/2) by the beta function: for large ν the difference loses its digits.
         log_gammas = special.gammaln(half_dim) - special.betaln(0.5 * df, half_dim)
         return log_gammas - half_dim * xp.log(np.pi * df) - (0.5 * df + half_dim) * xp.log1p(squared / df)
-
-
-def _products(subscripts: str, matrices: Array, vectors: Array) -> Array:
-    """Products of matrices (k, d, d) with one vector (d,) or with one each (k, d)."""
-    if matrices.shape[-1] <= FEW_DIMENSIONS:
-        return jnp.sum(matrices * vectors[..., None, :], axis=-1)
-    return jnp.einsum(subscripts, matrices, vectors, precision="highest")
 
 
 def _require_finite(**arrays: Array) -> None:
