@@ -169,3 +169,13 @@ def test_flat_density_and_back():
     np.testing.assert_allclose(flat.logdensity_grad, [-2.0, -4.0, 3.0])
     np.testing.assert_allclose(density.gradient(flat.position), flat.logdensity_grad)
     jax.tree.map(np.testing.assert_array_equal, density.unflatten(density.state_at(flat.position)), state)
+
+
+@pytest.mark.parametrize("shapes", [((2, 2), (2,)), ((3, 2, 2), (2,)), ((3, 2, 2), (3, 2)), ((3, 4, 4), (3, 4))])
+def test_products_with_few_and_with_many_numbers(shapes):
+    generator = np.random.default_rng(0)
+    matrices, vectors = (jnp.asarray(generator.standard_normal(shape)) for shape in shapes)
+    expected = (np.asarray(matrices) @ np.asarray(vectors)[..., None])[..., 0]
+    np.testing.assert_allclose(base.products(matrices, vectors), expected, rtol=1e-12)
+    batch = jnp.stack([vectors, 2 * vectors])
+    np.testing.assert_allclose(jax.vmap(base.products, (None, 0))(matrices, batch)[1], 2 * expected, rtol=1e-12)

@@ -19,8 +19,8 @@ from jax.tree_util import Partial
 Array = jax.Array
 PyTree = Any
 FEW_NUMBERS = 12
-"""Matrices of so few numbers are multiplied by sums, which XLA fuses with what is around them. For the others it calls a
-library, and in a step of some ten microseconds those calls took a quarter of the time."""
+"""Matrices of so few numbers are multiplied by sums, which XLA fuses with what is around them. For the others it
+calls a library, and in a step of some ten microseconds those calls took a quarter of the time."""
 
 
 class Kernel(NamedTuple):
