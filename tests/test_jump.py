@@ -170,6 +170,23 @@ class Foreign:
         return jax.random.normal(rng_key, self.shape, self.dtype)
 
 
+class Overridden(vj.GaussianMixture):
+    """A mixture of ours whose draws are another's: they are drawn with JAX's own keys."""
+
+    def sample(self, rng_key):
+        return jax.random.normal(rng_key, self.means.shape[1:], self.means.dtype)
+
+
+jax.tree_util.register_pytree_node_class(Overridden)
+
+
+def test_guides_of_others_draw_with_keys_of_jax():
+    guide = Overridden(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None])
+    kernel = jump(guide=guide)
+    state, _ = kernel.step(KEY, kernel.init(jnp.array([2.5, -2.5])))
+    assert np.all(np.isfinite(state.position))
+
+
 def test_guide_without_components_has_no_labels():
     kernel = jump(guide=Foreign())
     _, info = kernel.step(KEY, kernel.init(jnp.array([2.5, -2.5])))

@@ -95,6 +95,12 @@ def as_jax_key(rng_key: Any) -> Array:
     return rng_key
 
 
+def takes_any_key(function: Callable) -> Callable:
+    """Mark a function that takes keys of this module besides JAX's own, which would cost a hash."""
+    function.takes_any_key = True  # type: ignore[attr-defined]
+    return function
+
+
 def uniform(rng_key: Any, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
     """Uniform numbers on [0, 1)."""
     return _draw(_uniforms, jax.random.uniform, rng_key, shape, dtype)

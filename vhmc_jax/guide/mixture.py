@@ -26,16 +26,12 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class _Mixture(ABC):
-    """What the two families share: components, whitening, selection; a subclass gives the radial law.
-
-    ``takes_any_key`` tells kernels that ``sample`` needs no key of JAX's own, which would cost a hash.
-    """
+    """What the two families share: components, whitening, selection; a subclass gives the radial law."""
 
     log_weights: Any
     means: Any
     scale_trils: Any
     whitenings: Any = field(init=False, repr=False)
-    takes_any_key = True
 
     def __post_init__(self) -> None:
         means = jnp.asarray(self.means)
@@ -90,8 +86,9 @@ class _Mixture(ABC):
         """The same in NumPy, for many points at once; not for traced arrays."""
         return HostMixture(self)
 
+    @random.takes_any_key
     def sample(self, rng_key: Array) -> Array:
-        """One draw, a vector of length d in the dtype of the means; with a key of JAX, or of ``vhmc_jax.random``."""
+        """One draw, a vector of length d in the dtype of the means."""
         component_key, noise_key = random.split(rng_key)
         # One uniform against the cumulative weights: a Gumbel for each component costs more than the rest.
         cumulative = jnp.cumsum(jax.nn.softmax(self.log_weights))[:-1]

@@ -172,8 +172,8 @@ class Jump:
         return jnp.argmax(component_log_probs(x)).astype(jnp.int32)
 
     def sample(self, rng_key: Any) -> Array:
-        """One draw of the guide."""
-        takes_any_key = getattr(self.guide, "takes_any_key", False)
+        """One draw of the guide, with a key of JAX's own unless it takes any."""
+        takes_any_key = getattr(self.guide.sample, "takes_any_key", False)
         return self.guide.sample(rng_key if takes_any_key else random.as_jax_key(rng_key))
 
     def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
