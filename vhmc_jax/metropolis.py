@@ -88,13 +88,14 @@ def accept(rng_key: Array, state: Any, proposal: Proposal) -> tuple[Any, Any]:
     -------
     The next state and the info with ``is_accepted`` set.
     """
-    return accept_by(random.uniform(rng_key, dtype=proposal.log_acceptance.dtype), state, proposal)
+    uniform = random.uniform(rng_key, dtype=proposal.log_acceptance.dtype)
+    # In logarithms for speed too: XLA would hash u again in each select, but does not repeat a logarithm.
+    return accept_by(jnp.log(uniform), state, proposal)
 
 
-def accept_by(uniform: Array, state: Any, proposal: Proposal) -> tuple[Any, Any]:
-    """``accept`` with a uniform number that has been drawn already, along with others of the step for instance."""
-    # In logarithms for speed too: XLA would hash u again in each select below, but does not repeat a logarithm.
-    is_accepted = jnp.log(uniform) < proposal.log_acceptance
+def accept_by(log_uniform: Array, state: Any, proposal: Proposal) -> tuple[Any, Any]:
+    """``accept`` with log u that has been drawn already, along with other coins of the step for instance."""
+    is_accepted = log_uniform < proposal.log_acceptance
     next_state = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), proposal.state, state)
     return next_state, proposal.info._replace(is_accepted=is_accepted)
 

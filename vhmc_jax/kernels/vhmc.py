@@ -250,8 +250,9 @@ class Chance(NamedTuple):
 def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInfo]:
     """A jump, or a local move with a jump as its second chance."""
     key_coins, key_local, key_jump = random.split(rng_key, 3)
-    jump_coin, accept_coin = random.uniform(key_coins, (2,), state.logdensity.dtype)  # one hash for both
-    is_jump = jump_coin < cast(settings.jump_probability, jump_coin.dtype)
+    # One hash for both coins. In logarithms, since XLA would hash again in every place that reads a coin.
+    jump_coin, accept_coin = jnp.log(random.uniform(key_coins, (2,), state.logdensity.dtype))
+    is_jump = jump_coin < jnp.log(cast(settings.jump_probability, jump_coin.dtype))
 
     # First stage: the local move, unless the step begins with a jump.
     propose_here = Partial(settings.propose, key_local)
