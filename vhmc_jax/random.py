@@ -157,8 +157,8 @@ def _rounds(high: Any, low: Any, path: Any, counter: Any) -> tuple[Any, Any]:
     return x0, x1
 
 
-_hash = jax.jit(_rounds, inline=True)
-"""Traced once for all the places that hash numbers of one shape."""
+_hash = jax.jit(_rounds)
+"""Traced once for all the places that hash numbers of one shape, and one function of the program until XLA sees it."""
 
 
 def _draw(transform: Callable, otherwise: Callable, rng_key: Any, shape: tuple[int, ...], dtype: Any) -> Array:
