@@ -8,7 +8,7 @@ import pytest
 import vhmc_jax
 
 ROOT = Path(vhmc_jax.__file__).parent
-BASE = {"base", "random", "lazy"}
+BASE = {"base", "random", "lazy", "programs"}
 # Each layer may import those before it, and itself.
 LAYERS = [BASE, {"dynamics"}, {"metropolis"}, {"kernels"}, {"runner"}, {"guide"}, {"pipeline"}]
 BESIDE = {"diagnostics", "targets"}  # these import base types alone; targets are for tests, benchmarks and users

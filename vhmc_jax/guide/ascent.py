@@ -15,6 +15,7 @@ References
 .. [2] J. Nocedal, Updating quasi-Newton matrices with limited storage, Mathematics of Computation 35, 1980.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from vhmc_jax.base import Array, FlatDensity, PyTree
+from vhmc_jax.programs import SOON_COMPILED, program
 
 CLIMBING, ARRIVED, OUTSIDE, ESCAPED, UNCONVERGED = range(5)
 """What became of a start: ``OUTSIDE`` started where the density is zero or not a number."""
@@ -90,7 +92,7 @@ class _Lane(NamedTuple):
     num_gradients: Array
 
 
-@jax.jit
+@functools.partial(program, options=SOON_COMPILED)
 def ascend(
     logdensity_fn: Callable,
     template: PyTree,

@@ -11,6 +11,7 @@ from jax.tree_util import Partial
 from vhmc_jax import random
 from vhmc_jax.base import Array, Kernel
 from vhmc_jax.kernels.lhmc import lhmc
+from vhmc_jax.programs import SOON_COMPILED, program
 from vhmc_jax.runner.adaptation import adapt_step_size
 
 NUM_LEAPFROG_STEPS = (1, 3)
@@ -42,7 +43,7 @@ class LocalDraws(NamedTuple):
     num_gradients: Array
 
 
-@functools.partial(jax.jit, static_argnames=("num_chains", "num_draws", "num_warmup"))
+@functools.partial(program, options=SOON_COMPILED, static_argnames=("num_chains", "num_draws", "num_warmup"))
 def draw_locally(
     rng_key: Array,
     logdensity_fn: Callable,

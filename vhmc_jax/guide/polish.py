@@ -7,6 +7,7 @@ at distance one. Where it does not (a flat top, a kink, a quartic), the density 
 fallen by a half, and that is the width.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from jax.flatten_util import ravel_pytree
 
 from vhmc_jax.base import Array, FlatDensity, PyTree
 from vhmc_jax.guide.ascent import ARRIVAL
+from vhmc_jax.programs import SOON_COMPILED, program
 
 BARRIER = 1e-3
 """Change of the log density that counts, beside rounding."""
@@ -74,7 +76,7 @@ class _Newton(NamedTuple):
     iteration: Array
 
 
-@jax.jit
+@functools.partial(program, options=SOON_COMPILED)
 def polish(logdensity_fn: Callable, template: PyTree, x: Array, scale: Array, tolerance: Array) -> Top:
     """Newton's method with a line search from x to the nearest stationary point.
 
@@ -159,7 +161,7 @@ def _axes(eigenvalues: Array, directions: Array) -> Array:
     return jnp.where(jnp.all(has_curvature), jnp.linalg.qr(spans.T, mode="r").T, spans)
 
 
-@jax.jit
+@functools.partial(program, options=SOON_COMPILED)
 def profile_widths(logdensity_fn: Callable, template: PyTree, top: Top) -> tuple[Array, Array]:
     """Distance along each axis at which the log density has fallen by a half, on the mean of both sides.
 
@@ -184,7 +186,7 @@ def profile_widths(logdensity_fn: Callable, template: PyTree, top: Top) -> tuple
     return jax.lax.map(along, top.axes.T)
 
 
-@jax.jit
+@functools.partial(program, options=SOON_COMPILED)
 def depth_between(logdensity_fn: Callable, template: PyTree, x: Array, ends: Array) -> Array:
     """How far the log density falls on the segments from x below the lower of their two ends.
 

@@ -1,5 +1,6 @@
 """Where the search for modes starts: given points, or a sampler that covers the region."""
 
+import functools
 from collections.abc import Callable, Iterator
 
 import jax
@@ -9,6 +10,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_count, as_position, as_pytree_function, describe, is_concrete
+from vhmc_jax.programs import SOON_COMPILED, program
 
 BLOCK = 512
 """Starts that climb together in one compiled program."""
@@ -102,7 +104,7 @@ class Starts:
                 yield _draw(self._sampler, self._rng_key, numbers), min(size, total - first)
 
 
-@jax.jit
+@functools.partial(program, options=SOON_COMPILED)
 def _draw(sampler: Callable, rng_key: Array, numbers: Array) -> Array:
     def start(number: Array) -> Array:
         return ravel_pytree(sampler(random.as_jax_key(random.fold_in(rng_key, number))))[0]

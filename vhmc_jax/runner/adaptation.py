@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_position, as_pytree_function
+from vhmc_jax.programs import SOON_COMPILED, program
 
 SHRINKAGE, STABILISATION, FORGETTING = 0.05, 10.0, 0.75
 """γ, t₀ and κ of Hoffman & Gelman."""
@@ -107,7 +108,7 @@ def adapt_step_size(
     )
 
 
-@functools.partial(jax.jit, static_argnames="num_steps")
+@functools.partial(program, options=SOON_COMPILED, static_argnames="num_steps")
 def _adapt(
     rng_key: Array, factory: Callable, positions: PyTree, target: Array, initial_step_size: Array, num_steps: int
 ) -> AdaptedStepSize:

@@ -26,6 +26,7 @@ from vhmc_jax.base import (
     describe,
     is_concrete,
 )
+from vhmc_jax.programs import program
 from vhmc_jax.runner.progress import Interrupt, ProgressBar
 
 
@@ -179,7 +180,7 @@ def _step(step: Callable, keys: Array, states: Any) -> tuple[Any, Any]:
     return strongly_typed(jax.vmap(step)(keys, states))
 
 
-@functools.partial(jax.jit, donate_argnames="store")
+@functools.partial(program, donate_argnames="store")
 def _advance(
     step: Callable, keep: Callable, chain_keys: Array, schedule: Schedule, run: Run, until: Array, store: PyTree
 ) -> tuple[Run, PyTree]:
