@@ -12,6 +12,7 @@ from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function, unravel_row
 from vhmc_jax.guide import GuideReport, Modes, fit_guide
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.vhmc import vhmc
+from vhmc_jax.pipeline.step_size import step_size_for
 from vhmc_jax.runner.adaptation import adapt_step_size
 
 NUM_STEPS = (1, 3)
@@ -50,7 +51,8 @@ class Frozen(NamedTuple):
     inverse_mass_matrix
         M⁻¹: the inverse of the mean precision of the modes.
     acceptance_rate
-        Acceptance of the local move at the end of the warm-up.
+        Acceptance of the local move at the end of the warm-up; where Laplace's Gaussians describe the modes and the
+        step size follows from them, the acceptance that was asked for.
     num_gradients
         Gradients that search and warm-up took.
     num_densities
@@ -148,6 +150,16 @@ def warm_up(
         num_gradients=modes.num_gradients + report.num_gradients,
         num_densities=modes.num_densities + report.num_densities,
     )
+    if report.num_gradients == 0 and fit_options.get("pilot") is None:  # Laplace's Gaussians are good enough
+        step_size = step_size_for(
+            float(target_acceptance),
+            np.asarray(modes.covariances, np.float64),
+            report.mode_weights,
+            frozen.inverse_mass_matrix,
+            NUM_STEPS,
+            friction,
+        )
+        return frozen._replace(step_size=step_size, acceptance_rate=float(target_acceptance))
     local = Partial(_local, as_pytree_function(logdensity_fn), friction, frozen.inverse_mass_matrix)
     starts = frozen.starts(key_starts, num_chains=16)
     adapted = adapt_step_size(
