@@ -29,11 +29,16 @@ def pool():
     return Pool.of(np.random.default_rng(0), DENSITY, shapes_off_by(0.2), mixture_of, 4000)
 
 
-def test_what_it_promises_is_what_jumps_do(pool):
-    guide = mixture_of(shapes_off_by(0.2), np.log([0.6, 0.4]))
+def judged_by(pool, guide, num_tries):
     log_pool = np.log(np.mean(np.exp(pool.log_components(mixture_of)), axis=1))
-    judged = judge(pool, log_pool, guide, np.arange(2), 4, np.random.default_rng(0))
-    kernel = vj.jump(TARGET.logdensity, guide, log_envelope=judged["log_envelope"], num_tries=4)
+    return judge(pool, log_pool, guide, np.arange(2), num_tries, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("num_tries", [1, 4])
+def test_what_it_promises_is_what_jumps_do(pool, num_tries):
+    guide = mixture_of(shapes_off_by(0.2), np.log([0.6, 0.4]))
+    judged = judged_by(pool, guide, num_tries)
+    kernel = vj.jump(TARGET.logdensity, guide, log_envelope=judged["log_envelope"], num_tries=num_tries)
     states = jax.vmap(kernel.init)(TARGET.sample(jax.random.key(1), 20_000).astype(jnp.float64))
     _, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(jax.random.key(2), 20_000), states)
     accepted, mode = np.asarray(infos.is_accepted), np.asarray(infos.jump_from)
@@ -41,6 +46,17 @@ def test_what_it_promises_is_what_jumps_do(pool):
     by_mode = [accepted[mode == number].mean() for number in range(2)]
     np.testing.assert_array_less(judged["expected_acceptance_by_mode"], np.asarray(by_mode) + 0.02)
     assert np.all(judged["pareto_k"] < 0.7)
+
+
+def test_one_candidate_is_enough_where_the_guide_is_good(pool):
+    right = mixture_of(
+        shapes_off_by(0.0)._replace(scale_trils=np.broadcast_to(np.eye(2), (2, 2, 2))), np.log([0.7, 0.3])
+    )
+    assert judged_by(pool, right, None)["num_tries"] == 1
+    off = mixture_of(shapes_off_by(0.5), np.log([0.5, 0.5]))
+    several = judged_by(pool, off, None)
+    assert several["num_tries"] == 4
+    assert several["log_envelope"] == judged_by(pool, off, 4)["log_envelope"]
 
 
 def test_draws_stay_with_their_shapes_when_some_are_replaced(pool):

@@ -99,10 +99,12 @@ def test_a_pilot_run_refits_the_guide(result):
 def test_frozen_is_what_the_fit_said(result):
     frozen = result.frozen
     assert frozen.log_envelope == frozen.guide_report.log_envelope
+    assert frozen.num_tries == frozen.guide_report.num_tries == 1, "nearly all jumps succeed with one candidate"
+    assert frozen.guide_report.num_gradients == 0, "Laplace's Gaussians will do, and tell the step size"
     assert 0.6 < frozen.acceptance_rate < 0.95
     assert 0.85 < frozen.jump_probability < 0.95, "a fifth of the evaluations for local moves"
-    poor = frozen.guide_report._replace(expected_acceptance=0.4, expected_acceptance_by_mode=np.array([0.4, 0.3]))
-    assert _jump_probability(poor, 4) == pytest.approx(4 / (4 + 3.4)), "half of them"
+    poor = {"expected_acceptance": 0.4, "expected_acceptance_by_mode": np.array([0.4, 0.3]), "num_tries": 4}
+    assert _jump_probability(frozen.guide_report._replace(**poor)) == pytest.approx(4 / (4 + 2.8)), "half of them"
     precisions = np.einsum("k,kij->ij", frozen.guide_report.mode_weights, np.linalg.inv(frozen.modes.covariances))
     np.testing.assert_allclose(frozen.inverse_mass_matrix @ precisions, np.eye(2), atol=1e-8)
 

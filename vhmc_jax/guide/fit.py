@@ -16,11 +16,11 @@ from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_pytree_funct
 from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.guide.mixture import GaussianMixture, StudentTMixture
 from vhmc_jax.guide.modes import Modes
-from vhmc_jax.guide.pool import Pool, judge
+from vhmc_jax.guide.pool import GOOD_ACCEPTANCE, Pool, judge
 from vhmc_jax.guide.shapes import LocalFit, Shapes, laplace
 from vhmc_jax.guide.weights import ComponentWeights, weigh_components, weight_errors
 
-HIGH_PARETO_K, GOOD_ACCEPTANCE = 0.7, 0.9
+HIGH_PARETO_K = 0.7
 LEAST_HALO = 0.02
 """Where a halo explains that share of its mode, the guide keeps it."""
 NUM_STARTS = 256
@@ -34,6 +34,8 @@ class GuideReport(NamedTuple):
     ----------
     log_envelope
         log c that makes the most jumps succeed.
+    num_tries
+        The most candidates of a jump, for which that holds.
     mode_weights
         Weight of each mode in the target, shape (k,).
     mode_weight_errors
@@ -59,6 +61,7 @@ class GuideReport(NamedTuple):
     """
 
     log_envelope: float
+    num_tries: int
     mode_weights: np.ndarray
     mode_weight_errors: np.ndarray
     expected_acceptance: float
@@ -81,7 +84,7 @@ def fit_guide(
     num_chains: int = 16,
     num_warmup: int = 64,
     num_weight_draws: int | None = None,
-    num_tries: int = 4,
+    num_tries: int | None = 4,
     target_acceptance: Any = 0.8,
     max_components: int = 4,
     df: float | None = None,
@@ -115,7 +118,8 @@ def fit_guide(
         Draws for the weight of each component, half of them from its halo at twice the scale; each costs one density
         value. They judge the guide as well. By default 1,024, and fewer for more than 8 modes.
     num_tries
-        Candidates of a jump, for which the envelope is chosen.
+        Candidates of a jump, for which the envelope is chosen; None for one where nine jumps in ten then succeed, else
+        four.
     target_acceptance
         Acceptance of the local chains.
     max_components
@@ -145,7 +149,9 @@ def fit_guide(
     if num_weight_draws is None:
         num_weight_draws = default_weight_draws(len(modes.logdensities))
     num_weight_draws = as_count("num_weight_draws", num_weight_draws, 16)
-    num_tries, max_components = as_count("num_tries", num_tries, 1), as_count("max_components", max_components, 1)
+    max_components = as_count("max_components", max_components, 1)
+    if num_tries is not None:
+        num_tries = as_count("num_tries", num_tries, 1)
     target_acceptance = as_parameter("target_acceptance", target_acceptance, positive=True, at_most=1.0)
     for name, value in (("defensive_weight", defensive_weight), ("weight_floor", weight_floor)):
         if not 0 <= value < 1:

@@ -15,6 +15,9 @@ from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
 from vhmc_jax.guide.host import log_sum_exp
 from vhmc_jax.guide.shapes import Shapes
 
+GOOD_ACCEPTANCE = 0.9
+"""From here on a mode is well described, and one candidate enough: others would cost more than the jumps they save."""
+MANY_TRIES = 4
 HALO_SCALE = 2.0
 """Every component has a halo, itself at twice the scale: draws from it see mass that the component misses."""
 
@@ -105,7 +108,7 @@ def _values(density: Callable, x: Array) -> Array:
 
 
 def judge(
-    pool: Pool, log_pool: np.ndarray, guide: Any, component_modes: np.ndarray, num_tries: int, generator: Any
+    pool: Pool, log_pool: np.ndarray, guide: Any, component_modes: np.ndarray, num_tries: int | None, generator: Any
 ) -> dict[str, Any]:
     """How a guide will do: its best envelope, the jumps that will succeed, and Pareto-k.
 
@@ -120,7 +123,7 @@ def judge(
     component_modes
         The mode of each component of the guide; −1 for none.
     num_tries
-        Candidates of a jump.
+        Candidates of a jump; None for one where that is good enough in every mode, else ``MANY_TRIES``.
     generator
         NumPy's, for the draws that Pareto-k looks at.
 
@@ -134,10 +137,15 @@ def judge(
     # A mean over the guide is one over the pool with these weights; what the pool does not reach, π does not either.
     log_weights = log_prob - log_pool - np.log(len(log_prob))
     weights = np.exp(log_weights)
-    envelope, acceptance = best_envelope(log_ratios, num_tries, weights)
     belongs = component_modes[:, None] == np.arange(component_modes.max() + 1)
     shares = np.exp(log_probs - log_prob[:, None]) @ belongs
-    by_mode = jump_acceptance(log_ratios, envelope, num_tries, weights, shares)
+    # Where few draws carry the weight, the envelope is fitted to them, and what it promises is not to be trusted.
+    trusted = _effective_shares(log_ratios, weights, shares)
+    for tries in (1, MANY_TRIES) if num_tries is None else (num_tries,):
+        envelope, acceptance = best_envelope(log_ratios, tries, weights)
+        by_mode = np.minimum(jump_acceptance(log_ratios, envelope, tries, weights, shares), trusted)
+        if np.all(by_mode >= GOOD_ACCEPTANCE):
+            break
 
     # Draws that could be the guide's own, in each mode as many as there are.
     label = np.argmax(shares, axis=1)
@@ -145,9 +153,9 @@ def judge(
     is_guide = np.log(generator.uniform(size=len(label))) < log_weights - greatest[label]
     return {
         "log_envelope": envelope,
+        "num_tries": tries,
         "expected_acceptance": acceptance,
-        # Where few draws carry the weight, the envelope is fitted to them, and what it promises is not to be trusted.
-        "expected_acceptance_by_mode": np.minimum(by_mode, _effective_shares(log_ratios, weights, shares)),
+        "expected_acceptance_by_mode": by_mode,
         "pareto_k": np.asarray([pareto_k(log_ratios[is_guide & (label == mode)]) for mode in range(shares.shape[1])]),
     }
 

@@ -101,7 +101,7 @@ def warm_up(
     modes: Modes,
     *,
     target_acceptance: Any,
-    num_tries: int,
+    num_tries: int | None,
     jump_probability: float | None,
     friction: float,
     **fit_options: Any,
@@ -119,7 +119,7 @@ def warm_up(
     target_acceptance
         Acceptance of the local moves.
     num_tries
-        Candidates of a jump.
+        Candidates of a jump, or None to choose them.
     jump_probability
         β, or None to choose it.
     friction
@@ -140,8 +140,8 @@ def warm_up(
         guide=guide,
         guide_report=report,
         log_envelope=report.log_envelope,
-        num_tries=num_tries,
-        jump_probability=_jump_probability(report, num_tries) if jump_probability is None else jump_probability,
+        num_tries=report.num_tries,
+        jump_probability=_jump_probability(report) if jump_probability is None else jump_probability,
         step_size=1.0,
         num_integration_steps=NUM_STEPS,
         friction=friction,
@@ -195,13 +195,13 @@ def _inverse_mass(covariances: Array, weights: np.ndarray) -> np.ndarray:
     return 0.5 * (inverse_mass + inverse_mass.T)
 
 
-def _jump_probability(report: GuideReport, num_tries: int) -> float:
+def _jump_probability(report: GuideReport) -> float:
     """β such that local moves take a share s of the evaluations: β J / (1 − s) = (1 − β) T / s.
 
     J are the evaluations of a jump, T those of a trajectory. s is the share of jumps that fail in the mode where the
     most do, within bounds: where nearly all succeed, a jump is a fresh draw for one evaluation.
     """
     trajectory = np.mean(NUM_STEPS) + 2
-    jump = 1 + (1 - report.expected_acceptance) * num_tries
+    jump = 1 + (1 - report.expected_acceptance) * (report.num_tries - 1)
     share = np.clip(1 - report.expected_acceptance_by_mode.min(), *LOCAL_SHARE)
     return float((1 - share) * trajectory / ((1 - share) * trajectory + share * jump))

@@ -42,7 +42,7 @@ def sample(
     num_samples: int = 1000,
     num_starts: int | None = None,
     target_acceptance: Any = 0.8,
-    num_tries: int = 4,
+    num_tries: int | None = None,
     jump_probability: float | None = None,
     friction: float = 0.5,
     num_burnin: int | None = None,
@@ -75,7 +75,7 @@ def sample(
     target_acceptance
         Acceptance of the local moves, to which the step size is found.
     num_tries
-        The most candidates of a jump.
+        The most candidates of a jump; by default one where nine jumps in ten then succeed, else four.
     jump_probability
         β; by default local moves take as great a share of the evaluations as that of the jumps that fail, from a
         fifth to a half.
@@ -115,7 +115,9 @@ def sample(
     if num_burnin is not None:
         num_burnin = as_count("num_burnin", num_burnin, 0)
     thinning = as_count("thinning", thinning, 1)
-    num_tries, num_pilot = as_count("num_tries", num_tries, 1), as_count("num_pilot", num_pilot, 0)
+    num_pilot = as_count("num_pilot", num_pilot, 0)
+    if num_tries is not None:
+        num_tries = as_count("num_tries", num_tries, 1)
     if jump_probability is not None:
         as_parameter("jump_probability", jump_probability, nonnegative=True, at_most=1.0)
     if frozen is not None:
