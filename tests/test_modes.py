@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhmc_jax import targets
-from vhmc_jax.guide import merge
+from vhmc_jax.guide import merge, starts
 from vhmc_jax.guide.modes import find_modes
 from vhmc_jax.guide.starts import box
 
@@ -255,3 +255,9 @@ def test_no_warning_where_the_hessian_is_right():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         find_modes(KEY, targets.skewed().logdensity, cube(2, -3.0, 3.0), num_starts=16)
+
+
+def test_starts_of_a_box_are_its_own_draws():
+    region = box({"a": jnp.zeros(2), "b": jnp.ones(())}, {"a": jnp.full(2, 3.0), "b": jnp.full((), 5.0)})
+    numbers = np.arange(9, dtype=np.int32)
+    np.testing.assert_allclose(starts.draw(region, KEY, numbers), starts._draw(region, KEY, numbers), rtol=1e-6)

@@ -27,7 +27,8 @@ def test_it_is_jit():
 
 @pytest.mark.parametrize("options", [SEQUENTIAL, SOON_COMPILED])
 def test_the_options_are_known_here_and_used(options):
-    assert programs._are_known(options) == (jax.default_backend() == "cpu")
+    assert float(program(jnp.sum, options=options)(X)) == 3.0
+    assert options not in programs._UNKNOWN
 
 
 def test_within_transformations_it_is_plain_jit():
@@ -40,5 +41,12 @@ def test_within_transformations_it_is_plain_jit():
 
 def test_options_that_xla_does_not_know_are_left_out():
     unknown = program(jnp.sum, options=(("xla_no_such_option", True),))
-    assert not programs._are_known((("xla_no_such_option", True),))
     assert float(unknown(X)) == 3.0
+    assert float(unknown(X)) == 3.0, "without asking again"
+    programs._UNKNOWN.remove((("xla_no_such_option", True),))
+
+
+def test_other_errors_are_not_hidden():
+    wrong = program(jnp.sum, options=(("xla_cpu_use_fusion_emitters", "neither"),))
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        wrong(X)

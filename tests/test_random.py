@@ -191,3 +191,13 @@ def test_other_keys_and_dtypes_are_left_to_jax():
     np.testing.assert_array_equal(data, expected)
     half, _ = random.split(KEY)
     assert random.normal(half, (4,), jnp.float16).dtype == jnp.float16
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_uniform_numbers_of_many_keys_on_the_host_are_the_same(dtype, count):
+    numbers, rng_key = np.arange(7, dtype=np.uint32), jax.random.key(3)
+    on_host = random.uniform_of_each(random.fold_in_each(rng_key, numbers), count, dtype)
+    drawn = [uniform(jax.random.fold_in(rng_key, number), (count,), dtype) for number in numbers]
+    np.testing.assert_array_equal(on_host, np.stack(drawn))
+    assert on_host.dtype == dtype

@@ -19,7 +19,7 @@ MIN_BLOCK_SIZE = 8
 
 
 def lazy_cond(
-    predicate: Array, function: Callable, otherwise: PyTree, *operands: PyTree, block_share: float = 1 / 16
+    predicate: Array, function: Callable, otherwise: PyTree | Callable, *operands: PyTree, block_share: float = 1 / 16
 ) -> PyTree:
     """``function(*operands)`` where the predicate holds, else ``otherwise``.
 
@@ -30,7 +30,8 @@ def lazy_cond(
     function
         A function of the operands. What it closes over is found and passed on as well, also where it is batched.
     otherwise
-        What to return where the predicate does not hold, of the structure and dtypes of the function's value.
+        What to return where the predicate does not hold, of the structure and dtypes of the function's value; or a
+        function that makes it from the shapes of that value.
     operands
         Pytrees of arrays.
     block_share
@@ -46,6 +47,8 @@ def lazy_cond(
     shape: Any
     program, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
     tree: Any = jax.tree.structure(shape)
+    if callable(otherwise):
+        otherwise = otherwise(shape)
     if jax.tree.structure(otherwise) != tree:
         raise TypeError(f"otherwise must have the structure of the function's value, {tree}, got {otherwise}")
 

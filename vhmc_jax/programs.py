@@ -45,18 +45,17 @@ def program(function: Callable, *, options: tuple[tuple[str, Any], ...] = SEQUEN
     @functools.wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:
         is_outermost = is_concrete(arguments, named, jax.lax.full((), 0))  # what is made while tracing is traced
-        return (tuned if is_outermost and _are_known(options) else plain)(*arguments, **named)
+        if is_outermost and options not in _UNKNOWN and jax.default_backend() == "cpu":
+            try:
+                return tuned(*arguments, **named)
+            except jax.errors.JaxRuntimeError as error:
+                if "No such compile option" not in str(error):
+                    raise
+                _UNKNOWN.add(options)
+        return plain(*arguments, **named)
 
     return run
 
 
-@functools.cache
-def _are_known(options: tuple[tuple[str, Any], ...]) -> bool:
-    """Whether the default device is a CPU whose compiler takes these options."""
-    if jax.default_backend() != "cpu":
-        return False
-    try:
-        jax.jit(lambda x: x, compiler_options=dict(options)).lower(0).compile()
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
+_UNKNOWN: set[tuple[tuple[str, Any], ...]] = set()
+"""Options that this version of XLA turned out not to know."""

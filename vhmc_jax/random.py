@@ -106,6 +106,19 @@ def uniform(rng_key: Any, shape: tuple[int, ...] = (), dtype: Any = float) -> Ar
     return _draw(_uniforms, jax.random.uniform, rng_key, shape, dtype)
 
 
+def uniform_of_each(keys: Key, count: int, dtype: Any) -> np.ndarray:
+    """``uniform`` of keys (n,) that are at hand: the same numbers (n, count), in NumPy."""
+    dtype = np.dtype(dtype)
+    is_double = dtype == np.float64
+    counters = np.arange(count if is_double else (count + 1) // 2, dtype=np.uint32)
+    x0, x1 = _threefry(Key(keys.high[:, None], keys.low[:, None], keys.path), counters)
+    if is_double:
+        joined = (np.uint64(x0) << np.uint64(32)) | np.uint64(x1)
+        return (joined >> np.uint64(12)).astype(dtype) * dtype.type(2.0**-52)
+    both = np.concatenate([x0, x1], axis=1)[:, :count]
+    return (both >> np.uint32(9)).astype(dtype) * dtype.type(2.0**-23)
+
+
 def normal(rng_key: Any, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
     """Standard normal numbers."""
     return _draw(_normals, jax.random.normal, rng_key, shape, dtype)
@@ -145,20 +158,29 @@ def _threefry(key: Key, counter: Any) -> tuple[Array, Array]:
     return _hash(key.high, key.low, path, counter)
 
 
-def _rounds(high: Any, low: Any, path: Any, counter: Any) -> tuple[Any, Any]:
-    schedule = (high, low, high ^ low ^ PARITY)
-    x0, x1 = path + schedule[0], counter + schedule[1]
+_NUMPY = (np.add, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift)
+_LAX = (jax.lax.add, jax.lax.bitwise_or, jax.lax.bitwise_xor, jax.lax.shift_left, jax.lax.shift_right_logical)
+"""Operators would do for both, but take three times as long to trace."""
+
+
+def _rounds(high: Any, low: Any, path: Any, counter: Any, operations: Any = _NUMPY) -> tuple[Any, Any]:
+    add, either, xor, left, right = operations
+    schedule = (high, low, xor(xor(high, low), PARITY))
+    x0, x1 = add(path, schedule[0]), add(counter, schedule[1])
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
-            x0 = x0 + x1
-            x1 = ((x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))) ^ x0
-        x0 = x0 + schedule[(group + 1) % 3]
-        x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
+            x0 = add(x0, x1)
+            x1 = xor(either(left(x1, np.uint32(rotation)), right(x1, np.uint32(32 - rotation))), x0)
+        x0 = add(x0, schedule[(group + 1) % 3])
+        x1 = add(add(x1, schedule[(group + 2) % 3]), np.uint32(group + 1))
     return x0, x1
 
 
-_hash = jax.jit(_rounds)
-"""Traced once for all the places that hash numbers of one shape, and one function of the program until XLA sees it."""
+@jax.jit
+def _hash(high: Array, low: Array, path: Array, counter: Array) -> tuple[Array, Array]:
+    """Traced once for all the places that hash numbers of one shape, and one function until XLA sees it."""
+    high, low, path, counter = jnp.broadcast_arrays(high, low, path, counter)
+    return _rounds(high, low, path, counter, _LAX)
 
 
 def _draw(transform: Callable, otherwise: Callable, rng_key: Any, shape: tuple[int, ...], dtype: Any) -> Array:

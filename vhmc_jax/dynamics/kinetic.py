@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, inverse_factors, is_concrete, products
+from vhmc_jax.base import Array, as_array, inverse_factors, is_concrete, products
 
 
 @jax.tree_util.register_dataclass
@@ -86,7 +86,7 @@ def covariance_factor(name: str, covariance: Any) -> Array:
     -------
     A scalar, a vector or a lower triangular matrix of the default float type.
     """
-    covariance = jnp.asarray(covariance, dtype=float)
+    covariance = as_array(covariance, jnp.result_type(float))
     shape = covariance.shape
     if len(shape) > 2 or (len(shape) == 2 and shape[0] != shape[1]):
         raise ValueError(f"{name} must be a scalar, a vector or a square matrix, got shape {shape}")
@@ -120,8 +120,11 @@ def gaussian_kinetic(inverse_mass_matrix: Any) -> GaussianKinetic:
     The kinetic energy.
     """
     factor = covariance_factor("inverse_mass_matrix", inverse_mass_matrix)
-    inverse_mass = jnp.asarray(inverse_mass_matrix, dtype=float)
+    inverse_mass = as_array(inverse_mass_matrix, jnp.result_type(float))
     if factor.ndim < 2:
         return GaussianKinetic(inverse_mass, 1 / factor)
     # W = C Cᵀ, hence M = C⁻ᵀ C⁻¹ and F = C⁻ᵀ: M itself is never formed.
-    return GaussianKinetic(inverse_mass, inverse_factors(factor).T)
+    inverse = inverse_factors(factor)
+    return GaussianKinetic(
+        inverse_mass, as_array(np.asarray(inverse).T, inverse.dtype) if is_concrete(inverse) else inverse.T
+    )

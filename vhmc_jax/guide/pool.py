@@ -3,6 +3,7 @@
 Notation: q̄ the density of the pool, the mean of its components; q a guide; π the target.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +15,7 @@ from vhmc_jax.diagnostics.pareto import pareto_k
 from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
 from vhmc_jax.guide.host import log_sum_exp
 from vhmc_jax.guide.shapes import Shapes
+from vhmc_jax.programs import SOON_COMPILED, program
 
 GOOD_ACCEPTANCE = 0.9
 """From here on a mode is well described, and one candidate enough: others would cost more than the jumps they save."""
@@ -102,7 +104,7 @@ class Pool(NamedTuple):
         return host.component_log_probs(host.squared_distances(self.x.reshape(-1, self.x.shape[-1])))
 
 
-@jax.jit
+@functools.partial(program, options=SOON_COMPILED)
 def _values(density: Callable, x: Array) -> Array:
     return jax.vmap(density)(x)
 

@@ -101,7 +101,17 @@ class Starts:
             if self._sampler is None:
                 yield self._given[numbers], min(size, total - first)
             else:
-                yield _draw(self._sampler, self._rng_key, numbers), min(size, total - first)
+                yield draw(self._sampler, self._rng_key, numbers), min(size, total - first)
+
+
+def draw(sampler: Callable, rng_key: Array, numbers: np.ndarray) -> Array:
+    """Starts of these numbers, flat, shape (n, d). Those of a box need no program."""
+    if isinstance(sampler, Partial) and sampler.func is _uniform and is_concrete(sampler, rng_key):
+        keys = random.fold_in_each(rng_key, numbers)
+        low, high = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(end)]) for end in sampler.args)
+        if isinstance(keys, random.Key) and low.dtype in (np.float32, np.float64):
+            return low + (high - low) * random.uniform_of_each(keys, len(low), low.dtype)
+    return _draw(sampler, rng_key, numbers)
 
 
 @functools.partial(program, options=SOON_COMPILED)

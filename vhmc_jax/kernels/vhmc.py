@@ -258,7 +258,7 @@ def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInf
     propose_here = Partial(settings.propose, key_local)
     few, most = 1 / 8, 1
     local_share, jump_share = (few, most) if settings.mostly_jumps else (most, few)
-    move = lazy_cond(~is_jump, propose_here, _no_move(propose_here, state), state, block_share=local_share)
+    move = lazy_cond(~is_jump, propose_here, Partial(_no_move, state), state, block_share=local_share)
     state, local = accept_by(accept_coin, state, move)
 
     # A jump: the first move of some steps, the second chance of others.
@@ -332,9 +332,8 @@ def log_complement(log_probability: Array) -> Array:
     return jnp.log(-jnp.expm1(jnp.minimum(log_probability, 0.0)))
 
 
-def _no_move(propose: Callable, state: State) -> Proposal:
+def _no_move(state: State, shapes: Proposal) -> Proposal:
     """The local proposal of a step that makes none: never accepted, nothing counted."""
-    shapes = jax.eval_shape(propose, state)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     return nothing._replace(state=state, log_acceptance=jnp.full_like(nothing.log_acceptance, -jnp.inf))
 

@@ -26,7 +26,7 @@ from vhmc_jax.base import (
     describe,
     is_concrete,
 )
-from vhmc_jax.programs import program
+from vhmc_jax.programs import SOON_COMPILED, program
 from vhmc_jax.runner.progress import Interrupt, ProgressBar
 
 
@@ -122,13 +122,14 @@ def run_chains(
     if (total := num_burnin + num_samples * thinning) >= 2**31 - first_iteration:
         raise ValueError(f"num_burnin + num_samples * thinning must stay below 2**31 iterations, got {total}")
     kernel = Kernel(as_pytree_function(kernel.init), as_pytree_function(kernel.step))
-    states = _initial_states(kernel, initial_positions, initial_states)
-    num_chains = jax.tree.leaves(states)[0].shape[0]
+    starts = _checked_starts(initial_positions, initial_states)
+    num_chains = jax.tree.leaves(starts)[0].shape[0]
 
     keep_fn = as_pytree_function(_keep_draw if keep is None else keep)
     chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
     schedule = Schedule(*(jnp.int32(number) for number in (first_iteration, num_burnin, thinning)))
-    progress_of_run, store = _start(kernel.step, keep_fn, chain_keys, states, num_samples)
+    progress_of_run, store = _start(kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples)
+    _require_finite(progress_of_run.states, "initial_positions" if initial_states is None else "initial_states")
     bar = ProgressBar(total, f"{num_chains} chains", progress, is_chunked=progress or stop_on_interrupt)
     done = 0
     with Interrupt(stop_on_interrupt) as interrupt:
@@ -204,16 +205,20 @@ def _advance(
         run = jax.lax.while_loop(lambda run: run.iteration < slot_end, one_iteration, run)
         # A chunk may end within a slot: the unfinished draw is overwritten when the slot is complete.
         kept = jax.vmap(keep)(run.states, run.infos)
-        return run, jax.tree.map(lambda buffer, value: buffer.at[:, slot].set(value), store, kept)
+        return run, jax.tree.map(
+            lambda buffer, value: jax.lax.dynamic_update_index_in_dim(buffer, value, slot, axis=1), store, kept
+        )
 
     return jax.lax.while_loop(lambda carry: carry[0].iteration < until, fill_slot, (run, store))
 
 
-@functools.partial(jax.jit, static_argnames="num_samples")
-def _start(step: Callable, keep: Callable, chain_keys: Array, states: Any, num_samples: int) -> tuple[Run, PyTree]:
+@functools.partial(program, options=SOON_COMPILED, static_argnames=("are_positions", "num_samples"))
+def _start(
+    kernel: Kernel, keep: Callable, chain_keys: Array, starts: Any, are_positions: bool, num_samples: int
+) -> tuple[Run, PyTree]:
     """The carry before the first iteration, and the empty store."""
-    states = strongly_typed(states)
-    _, infos = jax.eval_shape(_step, step, chain_keys, states)
+    states = strongly_typed(jax.vmap(kernel.init)(starts) if are_positions else starts)
+    _, infos = jax.eval_shape(_step, kernel.step, chain_keys, states)
     kept = jax.eval_shape(jax.vmap(keep), states, infos)
     store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
     means = jax.tree.map(lambda a: jnp.zeros(a.shape, float), common_fields(infos))
@@ -225,13 +230,8 @@ def _fold_in(rng_key: Array, number: Array) -> Array:
     return random.as_jax_key(random.fold_in(rng_key, number))
 
 
-@jax.jit
-def _init(kernel: Kernel, positions: PyTree) -> Any:
-    return jax.vmap(kernel.init)(positions)
-
-
-def _initial_states(kernel: Kernel, positions: PyTree, states: Any) -> Any:
-    """States of all chains, checked before anything long starts."""
+def _checked_starts(positions: PyTree, states: Any) -> Any:
+    """Positions or states of all chains, whichever are given."""
     if (positions is None) == (states is None):
         given = "neither" if positions is None else "both"
         raise ValueError(f"give either initial_positions or initial_states, got {given}")
@@ -241,8 +241,11 @@ def _initial_states(kernel: Kernel, positions: PyTree, states: Any) -> Any:
         raise ValueError(
             f"{name} must have at least one chain on a leading axis that all leaves share, got {describe(given)}"
         )
-    if states is None:
-        states = _init(kernel, as_position(positions, name))
+    return as_position(positions, name) if states is None else states
+
+
+def _require_finite(states: Any, name: str) -> None:
+    """Raise where a chain starts at density zero, before anything long starts."""
     logdensity = getattr(states, "logdensity", None)
     if logdensity is not None and is_concrete(logdensity) and not np.all(np.isfinite(logdensity)):
         chain = int(np.flatnonzero(~np.isfinite(logdensity))[0])
@@ -252,7 +255,6 @@ def _initial_states(kernel: Kernel, positions: PyTree, states: Any) -> Any:
             f"{name}: the log density must be finite at every start, got {float(logdensity[chain])} for chain {chain} "
             f"at {position} ({count} of {len(logdensity)} chains)"
         )
-    return states
 
 
 def strongly_typed(tree: PyTree) -> PyTree:
