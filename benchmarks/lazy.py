@@ -25,6 +25,8 @@ STEP_SIZES = {2: 0.62, 32: 0.40, 128: 0.30}
 
 def eager_cond(predicate, function, otherwise, *operands, block_share=1):
     """``lax.cond`` in the place of the lazy conditional."""
+    if callable(otherwise):
+        otherwise = otherwise(jax.eval_shape(function, *operands))
     return jax.lax.cond(predicate, lambda: function(*operands), lambda: jax.tree.map(jnp.asarray, otherwise))
 
 
@@ -64,7 +66,7 @@ def seconds(function):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.3, help="time of one repeat of plain lhmc")
     options = parser.parse_args()
     print(f"jax {jax.__version__}, float32, {NUM_CHAINS} chains, L = {NUM_STEPS}, jump probability {JUMP_PROBABILITY}")
