@@ -160,7 +160,7 @@ def _threefry(key: Key, counter: Any) -> tuple[Array, Array]:
 
 _NUMPY = (np.add, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift)
 _LAX = (jax.lax.add, jax.lax.bitwise_or, jax.lax.bitwise_xor, jax.lax.shift_left, jax.lax.shift_right_logical)
-"""Operators would do for both, but take three times as long to trace."""
+"""Operators would do for both, but take longer to trace."""
 
 
 def _rounds(high: Any, low: Any, path: Any, counter: Any, operations: Any = _NUMPY) -> tuple[Any, Any]:
