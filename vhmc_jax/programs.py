@@ -1,9 +1,9 @@
 """Compiled programs of many small kernels, with what suits them on a CPU.
 
 By default XLA runs the kernels of a step as a graph over its threads, and where each takes a microsecond the hand-overs
-take longer than the kernels. Ordered such that they share memory, most wait for the one before, and a step of VHMC on 64
-chains took two thirds to nine tenths of the time. And where a program runs for milliseconds, XLA's older way to generate
-its kernels, which compiles in two thirds of the time, is the better one.
+take longer than the kernels. Ordered such that they share memory, most wait for the one before, and a step of VHMC on
+64 chains took two thirds to nine tenths of the time. And where a program runs for milliseconds, XLA's older way to
+generate its kernels, which compiles in two thirds of the time, is the better one.
 """
 
 import functools

@@ -344,8 +344,8 @@ def _phases(curves: dict[str, dict[str, Curve]]) -> str:
         "judges it and starts the chains, sorted once for all modes; burn-in ends when nearly all chains have jumped; "
         "where nearly all jumps succeed they get four fifths of the evaluations, all chains jump at once, and the few "
         "local moves are gathered; a jump has one candidate where nine in ten succeed; the step size follows from the "
-        "modes' covariances where these are Gaussian; kernels mostly run one after another; products with tiny matrices "
-        "call no library; the bridges' Newton iteration stops at the root."
+        "modes' covariances where these are Gaussian; kernels mostly run one after another; products with tiny "
+        "matrices call no library; the bridges' Newton iteration stops at the root."
     )
     return f"## Where VHMC's time goes\n\n{_markdown(head, rows)}\n\n{note}" if rows else ""
 
