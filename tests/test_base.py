@@ -179,3 +179,19 @@ def test_products_with_few_and_with_many_numbers(shapes):
     np.testing.assert_allclose(base.products(matrices, vectors), expected, rtol=1e-12)
     batch = jnp.stack([vectors, 2 * vectors])
     np.testing.assert_allclose(jax.vmap(base.products, (None, 0))(matrices, batch)[1], 2 * expected, rtol=1e-12)
+
+
+def test_a_flat_density_is_traced_once_for_all_its_uses():
+    counter = Counter()
+
+    @jax.jit
+    def several(x):
+        density = base.FlatDensity(counter, jax.flatten_util.ravel_pytree(x)[1])
+        turned = jax.lax.fori_loop(0, 3, lambda _, y: y + 0.1 * density.gradient(y), x)
+        return density.state_at(turned), jax.vmap(density.value)(jnp.stack([x, turned])), density.gradient(x)
+
+    state, values, gradient = several(jnp.arange(3.0))
+    assert counter.traces == 1
+    np.testing.assert_allclose(gradient, -np.arange(3.0))
+    np.testing.assert_allclose(state.logdensity, values[1])
+    np.testing.assert_allclose(state.position, 0.9**3 * np.arange(3.0))

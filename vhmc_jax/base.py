@@ -5,6 +5,7 @@ an account of what happened. Positions are arbitrary pytrees of floating arrays;
 the flat vector of ``jax.flatten_util.ravel_pytree``, which is also the order of mass vectors and matrices.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -119,7 +120,7 @@ def as_parameter(
 
     Always the same type, whatever the user wrote, so that another number never means another program.
     """
-    array = jnp.asarray(value, dtype=float)
+    array = as_array(value, jnp.result_type(float))
     if array.ndim != 0:
         raise ValueError(f"{name} must be a scalar, got shape {array.shape}")
     if is_concrete(array):
@@ -166,21 +167,32 @@ class FlatDensity:
 
     def value(self, x: Array) -> Array:
         """Log density, in the dtype of ``x``."""
-        return jnp.asarray(self.logdensity_fn(self.unravel(x)), dtype=x.dtype)
+        return _flat_value(as_pytree_function(self.logdensity_fn), self.unravel, x)
 
     def gradient(self, x: Array) -> Array:
         """Gradient of the log density."""
-        return jax.grad(self.value)(x)
+        return self.state_at(x).logdensity_grad
 
     def state_at(self, x: Array) -> State:
         """The flat state at ``x``: one evaluation of value and gradient."""
-        return State(x, *jax.value_and_grad(self.value)(x))
+        return State(x, *_flat_value_and_grad(as_pytree_function(self.logdensity_fn), self.unravel, x))
 
     def unflatten(self, state: Any) -> Any:
         """The state with position and gradient as the user's pytrees; further fields are kept."""
         return state._replace(
             position=self.unravel(state.position), logdensity_grad=self.unravel(state.logdensity_grad)
         )
+
+
+@functools.partial(jax.jit, static_argnames="unravel", inline=True)
+def _flat_value(logdensity_fn: Callable, unravel: Callable, x: Array) -> Array:
+    """Compiled into its callers, but traced once for all of them."""
+    return jnp.asarray(logdensity_fn(unravel(x)), dtype=x.dtype)
+
+
+@functools.partial(jax.jit, static_argnames="unravel", inline=True)
+def _flat_value_and_grad(logdensity_fn: Callable, unravel: Callable, x: Array) -> tuple[Array, Array]:
+    return jax.value_and_grad(_flat_value, argnums=2)(logdensity_fn, unravel, x)
 
 
 def flatten(logdensity_fn: Callable, state: Any) -> tuple[FlatDensity, State]:
@@ -247,7 +259,13 @@ def as_position(position: PyTree, name: str = "position") -> PyTree:
         if not jnp.issubdtype(dtype, jnp.floating):
             where = name + jax.tree_util.keystr(path)
             raise TypeError(f"{where} must be of a floating dtype, got {dtype}; write 1.0 instead of 1")
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.result_type(leaf)), position)
+    return jax.tree.map(_definite, position)
+
+
+def _definite(leaf: Any) -> Array:
+    """An array as it is; anything else, and an array whose type is weak, as one of its definite type."""
+    is_definite = isinstance(leaf, jax.Array) and not leaf.weak_type
+    return leaf if is_definite else as_array(leaf, jnp.result_type(leaf))
 
 
 def as_array(values: Any, dtype: Any) -> Array:

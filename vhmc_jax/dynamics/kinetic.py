@@ -98,11 +98,11 @@ def covariance_factor(name: str, covariance: Any) -> Array:
     if len(shape) < 2:
         if not np.all(values > 0):
             raise ValueError(f"{name} must be positive, got {covariance}")
-        return jnp.asarray(np.sqrt(values), covariance.dtype)
+        return as_array(np.sqrt(values), covariance.dtype)
     if not np.allclose(values, values.T, rtol=1e-4):
         raise ValueError(f"{name} must be symmetric, got {covariance}")
     try:
-        return jnp.asarray(np.linalg.cholesky(values), covariance.dtype)
+        return as_array(np.linalg.cholesky(values), covariance.dtype)
     except np.linalg.LinAlgError:
         raise ValueError(f"{name} must be positive definite, got {covariance}") from None
 
