@@ -80,23 +80,32 @@ def _(axis_size: int, in_batched: list[bool], num_steps: Array) -> tuple[Array, 
 
 
 def whole_steps(
-    density: FlatDensity, kinetic: GaussianKinetic, step_size: Array, num_steps: int | Array, x: Array, momentum: Array
+    density: FlatDensity,
+    kinetic: GaussianKinetic,
+    step_size: Array,
+    num_steps: int | Array,
+    x: Array,
+    momentum: Array,
+    *,
+    kick_first: bool = False,
 ) -> tuple[Array, Array]:
-    """(A B)ᴸ: drifts and whole kicks in turn, one gradient each.
+    """(A B)ᴸ, or B (A B)ᴸ: drifts and whole kicks in turn, one gradient each.
 
     Under ``vmap`` a ``num_steps`` that differs between lanes runs the loop to the longest of them; lanes that are
-    done take steps of size zero. A fixed ``num_steps`` masks nothing.
+    done take steps of size zero. A fixed ``num_steps`` masks nothing. A kick before the first drift is a turn of the
+    loop whose drift has size zero: a second place with a gradient would be compiled again.
     """
     is_fixed = isinstance(num_steps, int)
+    num_turns = num_steps + int(kick_first)
 
     def whole_step(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         x, p = carry
         # A size of zero masks a lane that is done for the price of one scalar, where a select would copy its state.
-        size = step_size if is_fixed else jnp.where(i < num_steps, step_size, 0.0)
-        x = drift(x, p, kinetic, size)
+        size = step_size if is_fixed else jnp.where(i < num_turns, step_size, 0.0)
+        x = drift(x, p, kinetic, jnp.where(i == 0, 0.0, size) if kick_first else size)
         return x, kick(p, density.gradient(x), size)
 
-    return jax.lax.fori_loop(0, num_steps if is_fixed else longest_lane(num_steps), whole_step, (x, momentum))
+    return jax.lax.fori_loop(0, num_turns if is_fixed else longest_lane(num_turns), whole_step, (x, momentum))
 
 
 def leapfrog(

@@ -131,17 +131,14 @@ def ascend(
         return jax.value_and_grad(lambda v: density.value(centre + scale * v))(u)
 
     def start(x: Array) -> _Lane:
+        """Nothing is known yet: the first turn evaluates the start itself."""
         u = (x - centre) / scale
-        value, gradient = value_and_grad(u)
-        is_inside = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
         empty = jnp.zeros((MEMORY, dim), dtype)
-        memory = _Memory(empty, empty, empty[:, 0], learning_rate / (jnp.linalg.norm(gradient) + 1e-30))
-        direction, adam_state = _adam_direction(gradient, ADAM.init(u))
         return _Lane(
-            position=u, value=value, gradient=gradient, trial=u + learning_rate * direction, memory=memory,
-            adam_state=adam_state, rate=learning_rate, step_length=jnp.ones((), dtype),
-            num_bends=jnp.zeros((), jnp.int32), is_near=jnp.zeros((), bool),
-            status=jnp.where(is_inside, CLIMBING, OUTSIDE), num_gradients=jnp.ones((), jnp.int32),
+            position=u, value=jnp.full((), -jnp.inf, dtype), gradient=jnp.zeros_like(u), trial=u,
+            memory=_Memory(empty, empty, empty[:, 0], jnp.ones((), dtype)), adam_state=ADAM.init(u),
+            rate=learning_rate, step_length=jnp.ones((), dtype), num_bends=jnp.zeros((), jnp.int32),
+            is_near=jnp.zeros((), bool), status=jnp.int32(CLIMBING), num_gradients=jnp.zeros((), jnp.int32),
         )  # fmt: skip
 
     def advance(turn: Array, decay: Array, lane: _Lane) -> _Lane:
@@ -152,12 +149,14 @@ def ascend(
         slack = noise * jnp.maximum(1.0, jnp.abs(lane.value))
         climbs = value >= lane.value + 1e-4 * (lane.gradient @ step) - slack
         is_accepted = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient)) & (climbs | ~lane.is_near)
-        is_unbounded = value == jnp.inf
+        is_unbounded, is_outside = value == jnp.inf, (turn == 0) & ~is_accepted
 
         memory = _select(is_accepted & bends, _remember(lane.memory, step, fall), lane.memory)
         u, value, gradient = _select(
             is_accepted, (lane.trial, value, gradient), (lane.position, lane.value, lane.gradient)
         )
+        first_scale = learning_rate / (jnp.linalg.norm(gradient) + 1e-30)
+        memory = memory._replace(scale=jnp.where(turn == 0, first_scale, memory.scale))
         newton = _precondition(memory, gradient)
         decrement = gradient @ newton
         num_bends = jnp.where(is_accepted & bends, lane.num_bends + 1, 0)
@@ -175,7 +174,9 @@ def ascend(
         has_arrived = is_near & (memory.weights[-1] > 0) & (decrement <= ARRIVAL**2) | is_flat
         has_escaped = is_unbounded | (jnp.max(jnp.abs(u)) > ESCAPE_RADIUS)
         is_stuck = (turn >= 2 * max_steps) | (step_length < 1e-8) | (rate < 1e-8)
-        status = jnp.select([has_arrived, has_escaped, is_stuck], [ARRIVED, ESCAPED, UNCONVERGED], CLIMBING)
+        status = jnp.select(
+            [is_outside, has_arrived, has_escaped, is_stuck], [OUTSIDE, ARRIVED, ESCAPED, UNCONVERGED], CLIMBING
+        )
         moved = _Lane(
             u, value, gradient, trial, memory, adam_state, rate, step_length, num_bends, is_near, status,
             lane.num_gradients + 1,
@@ -191,7 +192,7 @@ def ascend(
     def anyone_climbs(carry: tuple[Array, _Lane]) -> Array:
         return jnp.any(carry[1].status == CLIMBING)
 
-    _, lanes = jax.lax.while_loop(anyone_climbs, body, (jnp.ones((), jnp.int32), jax.vmap(start)(starts)))
+    _, lanes = jax.lax.while_loop(anyone_climbs, body, (jnp.zeros((), jnp.int32), jax.vmap(start)(starts)))
     return Ascent(centre + scale * lanes.position, lanes.value, lanes.status, lanes.num_gradients)
 
 
