@@ -1,11 +1,11 @@
 """Mixtures of Gaussians or of Student-t distributions as guides: pytrees with ``sample`` and ``log_prob``.
 
 Both are location-scale families. Component i maps noise z to m_i + L_i z, and its density at x is a
-function of the whitened distance |L_i⁻¹(x − m_i)| alone. The whitening L_i⁻¹ is computed once, by a
-triangular solve at construction: a product with it was up to 4 times as fast as a triangular solve at every
-evaluation (64 and 2,048 points, d = 2 to 256, 2 and 40 components), and never clearly slower. ``sample``
-multiplies by every L_i and then selects: under ``vmap`` a gather of L_i would copy a matrix for each draw,
-up to 25 times as slow.
+function of the whitened distance |L_i⁻¹(x − m_i)| alone. What does not depend on x is computed once, at construction:
+the cumulative weights, log w_i |L_i⁻¹|, and by a triangular solve the whitening L_i⁻¹. A product with it was up to 4
+times as fast as a triangular solve at every evaluation (64 and 2,048 points, d = 2 to 256, 2 and 40 components), and
+never clearly slower. ``sample`` multiplies by every L_i and then selects: under ``vmap`` a gather of L_i would copy a
+matrix for each draw, up to 25 times as slow.
 """
 
 from abc import ABC, abstractmethod
@@ -32,9 +32,12 @@ class _Mixture(ABC):
     means: Any
     scale_trils: Any
     whitenings: Any = field(init=False, repr=False)
+    cumulative_weights: Any = field(init=False, repr=False)
+    log_norms: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        means = jnp.asarray(self.means)
+        given = self.means if isinstance(self.means, jax.Array) else np.asarray(self.means)
+        means = as_array(given, jax.dtypes.canonicalize_dtype(given.dtype))
         if means.ndim != 2 or not jnp.issubdtype(means.dtype, jnp.floating):
             raise ValueError(f"means must be floating, of shape (k, d), got {means.dtype}{list(means.shape)}")
         log_weights, scale_trils = (as_array(a, means.dtype) for a in (self.log_weights, self.scale_trils))
@@ -47,7 +50,9 @@ class _Mixture(ABC):
             _require_finite(log_weights=log_weights, means=means, scale_trils=scale_trils)
             _require_cholesky_factors(scale_trils)
         whitenings = inverse_factors(scale_trils)
+        cumulative_weights, log_norms = _constants(log_weights, whitenings)
         self._set(log_weights=log_weights, means=means, scale_trils=scale_trils, whitenings=whitenings)
+        self._set(cumulative_weights=cumulative_weights, log_norms=log_norms)
 
     def _set(self, **arrays: Any) -> None:
         for name, array in arrays.items():
@@ -91,9 +96,8 @@ class _Mixture(ABC):
         """One draw, a vector of length d in the dtype of the means."""
         component_key, noise_key = random.split(rng_key)
         # One uniform against the cumulative weights: a Gumbel for each component costs more than the rest.
-        cumulative = jnp.cumsum(jax.nn.softmax(self.log_weights))[:-1]
         uniform = random.uniform(component_key, dtype=self.means.dtype)
-        return self.sample_component(noise_key, jnp.sum(uniform >= cumulative, dtype=jnp.int32))
+        return self.sample_component(noise_key, jnp.sum(uniform >= self.cumulative_weights, dtype=jnp.int32))
 
     def sample_component(self, rng_key: Array, component: Array) -> Array:
         """One draw of one component, a vector of length d."""
@@ -106,9 +110,7 @@ class _Mixture(ABC):
         if x.shape != (self.dim,):
             raise ValueError(f"x must be a flat vector of length {self.dim}, got shape {x.shape}")
         white = products(self.whitenings, x - self.means)
-        log_dets = jnp.sum(jnp.log(jnp.diagonal(self.whitenings, axis1=1, axis2=2)), axis=1)
-        radial = self.radial_log_probs(jnp.sum(white**2, axis=1))
-        return jax.nn.log_softmax(self.log_weights) + log_dets + radial
+        return self.log_norms + self.radial_log_probs(jnp.sum(white**2, axis=1))
 
     def log_prob(self, x: Array) -> Array:
         """Normalised log density at x, a scalar in the dtype of the means."""
@@ -191,6 +193,17 @@ class StudentTMixture(_Mixture):
         # log Γ((ν+d)/2) − log Γ(ν/2) by the beta function: for large ν the difference loses its digits.
         log_gammas = special.gammaln(half_dim) - special.betaln(0.5 * df, half_dim)
         return log_gammas - half_dim * xp.log(np.pi * df) - (0.5 * df + half_dim) * xp.log1p(squared / df)
+
+
+def _constants(log_weights: Any, whitenings: Any) -> tuple[Array, Array]:
+    """Sums of the weights of the first components, shape (k − 1,), and log w_i |L_i⁻¹|, shape (k,)."""
+    dtype, is_known = log_weights.dtype, is_concrete(log_weights, whitenings)
+    xp, special = (np, scipy.special) if is_known else (jnp, jax.nn)
+    if is_known:  # in NumPy: what JAX does once, it compiles
+        log_weights, whitenings = (np.asarray(array, np.float64) for array in (log_weights, whitenings))
+    log_weights = special.log_softmax(log_weights)
+    log_dets = xp.sum(xp.log(xp.diagonal(whitenings, axis1=1, axis2=2)), axis=1)
+    return as_array(xp.cumsum(xp.exp(log_weights))[:-1], dtype), as_array(log_weights + log_dets, dtype)
 
 
 def _require_finite(**arrays: Array) -> None:
