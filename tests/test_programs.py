@@ -1,6 +1,7 @@
 """``jax.jit`` with options, wherever options may be."""
 
 import functools
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -48,5 +49,35 @@ def test_options_that_xla_does_not_know_are_left_out():
 
 def test_other_errors_are_not_hidden():
     wrong = program(jnp.sum, options=(("xla_cpu_use_fusion_emitters", "neither"),))
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        wrong(X)
+
+
+def test_a_prepared_program_is_compiled_once_and_elsewhere():
+    compiled_by = []
+
+    def hear(event, duration_secs, **_):
+        if event.endswith("backend_compile_duration"):
+            compiled_by.append(threading.current_thread().name)
+
+    doubled = program(lambda x: 2 * x, options=SOON_COMPILED)
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    assert doubled.prepare(jax.ShapeDtypeStruct(X.shape, X.dtype))
+    np.testing.assert_array_equal(doubled(X), 2 * X)
+    assert len(compiled_by) == 1
+    assert compiled_by[0] != threading.current_thread().name
+    assert not doubled.prepare(X), "for these shapes it is ready"
+    assert doubled.prepare(X[:2]), "for others it is not"
+    assert doubled.shapes(X).shape == X.shape
+
+
+def test_while_tracing_nothing_is_prepared():
+    assert not jax.eval_shape(lambda x: jnp.asarray(total.prepare(x, power=3)), X).shape
+    assert not total._prepared
+
+
+def test_an_error_of_the_other_thread_comes_when_the_program_is_called():
+    wrong = program(jnp.sum, options=(("xla_cpu_use_fusion_emitters", "neither"),))
+    wrong.prepare(X)
     with pytest.raises(jax.errors.JaxRuntimeError):
         wrong(X)

@@ -1,28 +1,36 @@
 """Time of each phase, with what JAX spent on compiling apart."""
 
 import functools
+import threading
 import time
 from typing import Any, Self
 
 import jax
 
+from vhmc_jax.programs import WAITED
+
 COMPILE_EVENTS = (
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     "/jax/core/compile/backend_compile_duration",
+    WAITED,
 )
 
 
 class _CompileClock:
-    """Seconds that JAX has reported for compiling, in this process."""
+    """Seconds that JAX has reported for compiling, in this thread: what another compiles meanwhile costs no time."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self._of_thread = threading.local()
         jax.monitoring.register_event_duration_secs_listener(self._hear)
+
+    @property
+    def seconds(self) -> float:
+        return getattr(self._of_thread, "seconds", 0.0)
 
     def _hear(self, event: str, duration_secs: float, **_: Any) -> None:
         if event in COMPILE_EVENTS:
-            self.seconds += duration_secs
+            self._of_thread.seconds = self.seconds + duration_secs
 
 
 @functools.cache

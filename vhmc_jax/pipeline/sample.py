@@ -26,6 +26,8 @@ LEAST_BURNIN, MOST_BURNIN, UNFORGOTTEN = 10, 80, 1e-3
 """Burn-in goes on, within these bounds, until so few chains have not jumped."""
 EVIDENCE_SHARE, MOST_EVIDENCE_DRAWS = 1 / 8, 8192
 """Draws of the guide for the evidence, for each draw of the chains, and at most."""
+SHORT_RUN = 10_000
+"""Iterations up to which production is compiled sooner: what it then takes longer is less than what is gained."""
 MANY_UNDISCOVERED = 0.02
 MANY_DIVERGENCES = 0.001
 WIDE_STARTS = 3
@@ -260,7 +262,16 @@ def _produce(
     starts = frozen.starts(key_starts, num_chains)
     kernel = frozen.kernel(logdensity_fn)
     num_burnin = _num_burnin(frozen) if num_burnin is None else num_burnin
-    chains = run_chains(key_chains, kernel, starts, num_samples, num_burnin=num_burnin, keep=_keep, **options)
+    chains = run_chains(
+        key_chains,
+        kernel,
+        starts,
+        num_samples,
+        num_burnin=num_burnin,
+        keep=_keep,
+        compile_soon=num_burnin + num_samples * options.get("thinning", 1) <= SHORT_RUN,
+        **options,
+    )
     jax.block_until_ready(chains)
     gradients, densities = (
         round(float(np.sum(np.asarray(mean, np.float64))) * chains.next_iteration)
