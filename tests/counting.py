@@ -1,4 +1,4 @@
-"""Counting how often a function is evaluated when a program runs, not how often it is traced."""
+"""Counting how often a function is evaluated when a program runs, and how many programs are compiled."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,3 +26,19 @@ def counted(function: Callable) -> tuple[Callable, Callable]:
         return function(*arguments)
 
     return calls, with_count
+
+
+_compiled: list[str] = []
+
+
+def _hear(event: str, _: float, **__: Any) -> None:
+    if event == "/jax/core/compile/backend_compile_duration":
+        _compiled.append(event)
+
+
+jax.monitoring.register_event_duration_secs_listener(_hear)
+
+
+def num_compiled() -> int:
+    """How many programs JAX has compiled so far, on whichever thread."""
+    return len(_compiled)

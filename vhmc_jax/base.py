@@ -270,6 +270,8 @@ def _definite(leaf: Any) -> Array:
 
 def as_array(values: Any, dtype: Any) -> Array:
     """An array of a dtype; of what is at hand converted in NumPy, since what JAX does once, it compiles."""
+    if isinstance(values, str | bytes):  # which NumPy would read
+        raise TypeError(f"expected a number or an array, got {values!r}")
     return jnp.asarray(np.asarray(values, dtype) if is_concrete(values) else values, dtype)
 
 

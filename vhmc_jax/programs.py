@@ -83,8 +83,13 @@ class Program:
         kind = hash((structure, tuple((np.shape(leaf), getattr(leaf, "dtype", leaf)) for leaf in leaves)))
         if kind in self._kinds and self._tuned._cache_size() > 0:  # unless JAX's caches have been cleared
             return False
+        lowered = self._tuned.lower(*arguments, **named)
+        try:
+            future = _compilers().submit(lowered.compile)
+        except RuntimeError:  # the interpreter is about to end
+            return False
         self._kinds.add(kind)
-        self._prepared.append(_compilers().submit(self._tuned.lower(*arguments, **named).compile))
+        self._prepared = [*(other for other in self._prepared if not other.done()), future]
         return True
 
     def _await_compilers(self) -> None:

@@ -2,10 +2,11 @@
 
 Both are location-scale families. Component i maps noise z to m_i + L_i z, and its density at x is a
 function of the whitened distance |L_i⁻¹(x − m_i)| alone. What does not depend on x is computed once, at construction:
-the cumulative weights, log w_i |L_i⁻¹|, and by a triangular solve the whitening L_i⁻¹. A product with it was up to 4
-times as fast as a triangular solve at every evaluation (64 and 2,048 points, d = 2 to 256, 2 and 40 components), and
-never clearly slower. ``sample`` multiplies by every L_i and then selects: under ``vmap`` a gather of L_i would copy a
-matrix for each draw, up to 25 times as slow.
+the cumulative weights, log w_i |L_i⁻¹|, and by a triangular solve the whitening L_i⁻¹. (They are leaves of their own:
+to change weights or scales, make a new mixture.) A product with the whitening was up to 4 times as fast as a
+triangular solve at every evaluation (64 and 2,048 points, d = 2 to 256, 2 and 40 components), and never clearly slower.
+``sample`` multiplies by every L_i and then selects: under ``vmap`` a gather of L_i would copy a matrix for each draw,
+up to 25 times as slow.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +37,7 @@ class _Mixture(ABC):
     log_norms: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given = self.means if isinstance(self.means, jax.Array) else np.asarray(self.means)
+        given = np.asarray(self.means) if is_concrete(self.means) else jnp.asarray(self.means)
         means = as_array(given, jax.dtypes.canonicalize_dtype(given.dtype))
         if means.ndim != 2 or not jnp.issubdtype(means.dtype, jnp.floating):
             raise ValueError(f"means must be floating, of shape (k, d), got {means.dtype}{list(means.shape)}")

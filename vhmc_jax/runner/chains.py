@@ -135,7 +135,8 @@ def run_chains(
     schedule = Schedule(*(as_array(number, np.int32) for number in (first_iteration, num_burnin, thinning)))
     advance = _advance_soon if compile_soon else _advance
     first = kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples
-    if _start.prepare(*first):
+    # Arrays that are bound to devices make a program of their own, which shapes do not tell.
+    if not _are_committed(starts) and _start.prepare(*first):
         advance.prepare(kernel.step, keep_fn, chain_keys, schedule, as_array(0, np.int32), *_start.shapes(*first))
     progress_of_run, store = _start(*first)
     _require_finite(progress_of_run.states, "initial_positions" if initial_states is None else "initial_states")
@@ -254,6 +255,10 @@ def _checked_starts(positions: PyTree, states: Any) -> Any:
             f"{name} must have at least one chain on a leading axis that all leaves share, got {describe(given)}"
         )
     return as_position(positions, name) if states is None else states
+
+
+def _are_committed(tree: PyTree) -> bool:
+    return any(getattr(leaf, "committed", False) for leaf in jax.tree.leaves(tree))
 
 
 def _require_finite(states: Any, name: str) -> None:
