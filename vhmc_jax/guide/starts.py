@@ -53,6 +53,11 @@ def _uniform(low: PyTree, high: PyTree, rng_key: Array) -> PyTree:
     return unravel(flat_low + width * random.uniform(rng_key, flat_low.shape, flat_low.dtype))
 
 
+def _ends_of_box(sampler: Callable) -> tuple[PyTree, PyTree] | None:
+    """``low`` and ``high`` of a :func:`box`; None of any other sampler."""
+    return sampler.args if isinstance(sampler, Partial) and sampler.func is _uniform else None
+
+
 class Starts:
     """The starting points as flat vectors, in blocks of one size.
 
@@ -70,7 +75,8 @@ class Starts:
         self._rng_key = rng_key
         self._sampler = as_pytree_function(initial_positions) if callable(initial_positions) else None
         if self._sampler is not None:
-            shape = jax.eval_shape(self._sampler, rng_key)
+            ends = _ends_of_box(self._sampler)
+            shape = jax.eval_shape(self._sampler, rng_key) if ends is None else ends[0]  # a box needs no tracing
             self.template = as_position(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shape))
             self.total = None if num_starts is None else as_count("num_starts", num_starts, 1)
             return
@@ -106,9 +112,10 @@ class Starts:
 
 def draw(sampler: Callable, rng_key: Array, numbers: np.ndarray) -> Array:
     """Starts of these numbers, flat, shape (n, d). Those of a box need no program."""
-    if isinstance(sampler, Partial) and sampler.func is _uniform and is_concrete(sampler, rng_key):
+    ends = _ends_of_box(sampler)
+    if ends is not None and is_concrete(ends, rng_key):
         keys = random.fold_in_each(rng_key, numbers)
-        low, high = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(end)]) for end in sampler.args)
+        low, high = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(end)]) for end in ends)
         if isinstance(keys, random.Key) and low.dtype in (np.float32, np.float64):
             return low + (high - low) * random.uniform_of_each(keys, len(low), low.dtype)
     return _draw(sampler, rng_key, numbers)
