@@ -108,10 +108,11 @@ def main() -> None:
     if not options.page:
         names = options.samplers or (QUICK_SAMPLERS if options.quick else None)
         targets = chosen(options.targets or (QUICK_TARGETS if options.quick else None), cases(), "target")
-        for name, module in chosen(names, available, "sampler").items():
-            path = folder / f"{name}.json"
-            is_anew = bool(options.samplers) and not options.resume
-            for case in targets.values():
+        is_anew = bool(options.samplers) and not options.resume
+        # One target after another, all samplers next to each other: a machine is not equally fast at all times.
+        for case in targets.values():
+            for name, module in chosen(names, available, "sampler").items():
+                path = folder / f"{name}.json"
                 if case.name in read(path) and not is_anew:
                     continue
                 record = measure(name, module, case, seeds, options.limit)
