@@ -54,6 +54,7 @@ paper: .venv/stamp
 peers: .venv/stamp
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[peers]'
 	@$(BIN)/python benchmarks/peers/compare.py
+	@$(BIN)/python benchmarks/peers/first_call.py
 
 .venv/stamp: pyproject.toml
 	@echo "Setting up .venv (some minutes the first time)"

@@ -32,6 +32,7 @@ COLOURS = {
 }
 PEERS = ("smc", "tempering", "nested", "flow", "nuts")
 GOAL = 0.01
+FIRST_CALLS = "first_call.json"
 
 
 class Curve:
@@ -118,20 +119,26 @@ def bars_of(curves: dict[str, Curve]) -> tuple[str, list[Bar]]:
     return best, bars
 
 
-def compile_bars(curves: dict[str, Curve]) -> list[tuple[str, Bar]]:
-    """Far pair, a first call with its compiling, over that of the others."""
+def compile_bars(curves: dict[str, Curve], in_turn: dict[str, list[float]]) -> list[tuple[str, Bar]]:
+    """Far pair, a first call with its compiling, over that of the others.
 
-    def first_call(name: str) -> float:
+    From ``first_call.py``, where samplers took turns, the median of the ratios; else from the runs of ``compare.py``.
+    """
+
+    def seconds(name: str) -> np.ndarray:
+        if name in in_turn and "ours" in in_turn:
+            return np.array(in_turn[name])
         curve = curves[name]
         i = curve.at_one()
-        return float(curve.mean("compile_seconds")[i] + curve.seconds[i])
+        return curve.mean("compile_seconds")[i] + curve.seconds[i : i + 1]
 
     asked = {"flow": 1.0, "nested": 1.0, "smc": 2.0}
     if "ours" not in curves:
         return []
+    ours = seconds("ours")
     return [
-        (f"{LABELS[name]} {first_call(name):.1f} s, VHMC {first_call('ours'):.1f} s",
-         Bar("first call", first_call("ours") / first_call(name), ratio))
+        (f"{LABELS[name]} {np.median(seconds(name)):.1f} s, VHMC {np.median(ours):.1f} s",
+         Bar("first call", float(np.median(ours / seconds(name))), ratio))
         for name, ratio in asked.items()
         if name in curves
     ]  # fmt: skip
@@ -182,7 +189,7 @@ def write_page(folder: Path) -> None:
     verdicts = {target: bars_of(by_sampler) for target, by_sampler in curves.items()}
     parts = [
         "# VHMC beside what one would take instead",
-        _verdict(curves, verdicts),
+        _verdict(curves, verdicts, read(folder / FIRST_CALLS).get("seconds", {})),
         "![Error of the mode weights against time, a line a sampler](error.png)",
         "*Mean error over the seeds against the median time of a run, compiling apart; each sampler with several "
         f"budgets. Dotted: {GOAL}.*",
@@ -196,7 +203,9 @@ def write_page(folder: Path) -> None:
     (folder / "README.md").write_text("\n\n".join(part for part in parts if part) + "\n")
 
 
-def _verdict(curves: dict[str, dict[str, Curve]], verdicts: dict[str, tuple[str, list[Bar]]]) -> str:
+def _verdict(
+    curves: dict[str, dict[str, Curve]], verdicts: dict[str, tuple[str, list[Bar]]], first_calls: dict[str, list[float]]
+) -> str:
     judged = {target: bars for target, (_, bars) in verdicts.items() if bars}
     if not judged:
         return "No verdict: VHMC and at least one peer have to be run on a target."
@@ -226,7 +235,7 @@ def _verdict(curves: dict[str, dict[str, Curve]], verdicts: dict[str, tuple[str,
     lines += [
         f"- Far pair, compiling included: {text}; {_short(bar.measured)} times (asked {_short(bar.asked)}) "
         f"{'✓' if bar.is_met else '✗'}."
-        for text, bar in compile_bars(curves.get("far pair", {}))
+        for text, bar in compile_bars(curves.get("far pair", {}), first_calls)
     ]
     return "\n".join(lines)
 
@@ -375,6 +384,14 @@ def _how(curves: dict[str, dict[str, Curve]], folder: Path) -> str:
         f"Python {latest['python']}, {versions}; float32; {latest['machine']}. Commit {', '.join(commits)}; "
         f"{dates[0] if dates[0] == dates[-1] else dates[0] + ' to ' + dates[-1]}.",
     ]
+    if first_calls := read(folder / FIRST_CALLS):
+        seconds, made = first_calls["seconds"], first_calls["environment"]
+        lines.append(
+            "First calls with their compiling: `python benchmarks/peers/first_call.py`; "
+            f"{', '.join(LABELS[name] for name in seconds)} in turn, each in a process of its own, "
+            f"{max(map(len, seconds.values()))} rounds; medians of the seconds and of the ratios. Commit "
+            f"{made['commit']}; {made['date']}."
+        )
     if left_out:
         lines.append("Left out, since the runs would have taken too long: " + "; ".join(left_out) + ".")
     if missing:
