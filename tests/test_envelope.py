@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
+from vhmc_jax.guide import envelope
 from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
 
 TARGET = vj.targets.near_pair(0.7)
@@ -59,3 +60,29 @@ def test_any_object_with_two_methods_serves():
 def test_a_guide_where_the_target_has_no_mass_is_named():
     with pytest.raises(ValueError, match="density is zero at every draw of the guide"):
         vj.estimate_log_envelope(jax.random.key(0), lambda x: -jnp.inf * jnp.sum(x**2), GUIDE, 4)
+
+
+@pytest.mark.parametrize("num_tries", [1, 4])
+@pytest.mark.parametrize("spread", [0.1, 3.0, 300.0])
+def test_expected_acceptance_is_the_sum_over_pairs(num_tries, spread):
+    rng = np.random.default_rng(3)
+    log_ratios = np.round(spread * rng.normal(size=400), 1)  # some of them tie
+    log_ratios[:20] = -np.inf
+    weights, shares = rng.dirichlet(np.ones(400)), rng.dirichlet(np.ones(2), size=400)
+    grid = np.concatenate([np.linspace(-3 * spread, 3 * spread, 25), log_ratios[20:30]])
+
+    def by_pairs(log_envelope, shares):
+        relative = log_ratios - log_envelope
+        passed, log_w = weights * np.exp(np.minimum(relative, 0.0)), np.maximum(relative, 0.0)
+        alpha = np.exp(np.minimum(log_w[None, :] - log_w[:, None], 0.0)) @ passed / passed.sum()
+        target = weights * np.exp(log_ratios - log_ratios.max()) * shares
+        return (1 - (1 - min(passed.sum(), 1.0)) ** num_tries) * (target @ alpha) / target.sum()
+
+    draws = envelope._sorted(log_ratios, weights)
+    expected = [by_pairs(log_envelope, np.ones(400)) for log_envelope in grid]
+    np.testing.assert_allclose(draws.acceptances(grid, num_tries), expected, rtol=1e-6, atol=1e-10)
+    np.testing.assert_allclose([draws.acceptance(c, num_tries) for c in grid], expected, rtol=1e-6, atol=1e-10)
+    for log_envelope in grid[::5]:
+        by_mode = [by_pairs(log_envelope, shares[:, mode]) for mode in range(2)]
+        found = jump_acceptance(log_ratios, log_envelope, num_tries, weights, shares)
+        np.testing.assert_allclose(found, by_mode, rtol=1e-6, atol=1e-10)

@@ -15,8 +15,6 @@ from vhmc_jax.base import Array, as_count, as_pytree_function
 
 GRID_SIZE, NUM_ROUNDS = 24, 2
 """Values of log c that are tried, and how often between ever closer ends."""
-LARGEST = 600.0
-"""Logarithm of a weight beyond which it is cut, lest it overflow: from there no jump leads away."""
 
 
 def estimate_log_envelope(
@@ -88,14 +86,14 @@ def best_envelope(log_ratios: np.ndarray, num_tries: int, weights: np.ndarray | 
             "the target's density is zero at every draw of the guide: fit the guide where the target has mass"
         )
     # Beyond these ends the acceptance hardly changes but falls: c q ≥ π nearly everywhere, or nearly every try passes.
-    guide_mass, target_mass = np.cumsum(draws.weights), np.cumsum(draws.weights * draws.importance)
+    guide_mass, target_mass = draws.guide_below[1:], draws.target_below[1:]
     is_finite = np.isfinite(draws.log_ratios)
     low = draws.log_ratios[is_finite][np.searchsorted(guide_mass[is_finite], 0.01 * guide_mass[-1])] - 1.0
     high = draws.log_ratios[np.searchsorted(target_mass, (1 - 1e-4) * target_mass[-1])]
     high = max(high, low + 1.0)
     for _ in range(NUM_ROUNDS):
         grid = np.linspace(low, high, GRID_SIZE)
-        acceptances = np.asarray([draws.acceptance(c, num_tries) for c in grid])
+        acceptances = draws.acceptances(grid, num_tries)
         # Of values that are as good, the largest: it corrects at the fewest points.
         best = int(np.flatnonzero(acceptances >= acceptances.max() - 1e-6)[-1])
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, GRID_SIZE - 1)]
@@ -133,25 +131,60 @@ def jump_acceptance(
 
 
 class _Draws(NamedTuple):
-    """Draws of the guide with ℓ ascending, e^ℓ, the greatest being one, and where they stood before."""
+    """Draws of the guide, n of them with ℓ ascending, and the sums that the acceptance of a jump is made of.
+
+    With A_i = Σ_{j ≤ i} v_j e^ℓ_j and B_i = Σ_{j ≤ i} v_j, v the weights, and s draws below log c, a try passes with
+    probability p = A_s / c + B_n − B_s. From a draw i ≤ s every candidate is accepted; from a later one those after it,
+    and those before it with w*/w, (A_i e^{−ℓ_i} + B_n − B_i) / p in all. So log c decides s and p alone.
+
+    Attributes
+    ----------
+    log_ratios
+        ℓ.
+    order
+        Where the draws stood before.
+    target
+        v e^ℓ, the greatest e^ℓ being one.
+    log_below
+        log A, from −inf, shape (n + 1,).
+    target_below, guide_below
+        A, the greatest e^ℓ being one, and B, both from zero.
+    from_later
+        v (A + e^ℓ (B_n − B)): what a draw after s adds to the accepted, times p.
+    """
 
     log_ratios: np.ndarray
-    weights: np.ndarray
-    importance: np.ndarray
     order: np.ndarray
+    target: np.ndarray
+    log_below: np.ndarray
+    target_below: np.ndarray
+    guide_below: np.ndarray
+    from_later: np.ndarray
 
     def acceptance(self, log_envelope: float, num_tries: int, shares: np.ndarray | None = None) -> Any:
         """[1 − (1 − p)ᴷ] E min(1, w(θ*) / w(θ)), for all θ or for those of each column of shares."""
-        relative = self.log_ratios - log_envelope
-        passed = self.weights * np.exp(np.minimum(relative, 0.0))
-        found = -np.expm1(num_tries * np.log1p(-min(passed.sum(), 1 - 1e-12)))
-        corrections = np.exp(np.clip(relative, 0.0, LARGEST))
-        here, there = self.weights * self.importance, passed / max(passed.sum(), 1e-300)
-        if shares is not None:
-            here = here * shares[self.order].T
-        # E min(1, w*/w) over pairs: candidates above θ in the order are accepted, those below with w*/w.
-        below, above = np.cumsum(there * corrections), 1 - np.cumsum(there)
-        return found * (here @ (below / corrections + above)) / np.maximum(here.sum(axis=-1), 1e-300)
+        number, passed = self._passed(log_envelope)
+        accepted = np.where(np.arange(len(self.target)) < number, self.target, self.from_later / passed)
+        shares = np.ones(len(accepted)) if shares is None else shares[self.order]
+        return _found(passed, num_tries) * (accepted @ shares) / np.maximum(self.target @ shares, 1e-300)
+
+    def acceptances(self, log_envelopes: np.ndarray, num_tries: int) -> np.ndarray:
+        """The same of several log c, for all θ: one sum for all of them."""
+        number, passed = self._passed(log_envelopes)
+        after = np.append(np.cumsum(self.from_later[::-1])[::-1], 0.0)[number]
+        accepted = self.target_below[number] + after / passed
+        return _found(passed, num_tries) * accepted / np.maximum(self.target_below[-1], 1e-300)
+
+    def _passed(self, log_envelopes: Any) -> tuple[Any, Any]:
+        """The number s, and p."""
+        number = np.searchsorted(self.log_ratios, log_envelopes)
+        below = np.exp(self.log_below[number] - log_envelopes)
+        return number, np.maximum(below + self.guide_below[-1] - self.guide_below[number], 1e-300)
+
+
+def _found(passed: Any, num_tries: int) -> Any:
+    """1 − (1 − p)ᴷ."""
+    return -np.expm1(num_tries * np.log1p(-np.minimum(passed, 1 - 1e-12)))
 
 
 def _sorted(log_ratios: np.ndarray, weights: np.ndarray | None) -> _Draws:
@@ -162,4 +195,9 @@ def _sorted(log_ratios: np.ndarray, weights: np.ndarray | None) -> _Draws:
     weights = np.full(len(values), 1 / len(values)) if weights is None else weights[order]
     values = values[order]
     importance = np.exp(values - (values[-1] if np.isfinite(values[-1]) else 0.0))
-    return _Draws(values, weights, importance, order)
+    target = weights * importance
+    with np.errstate(divide="ignore"):
+        log_below = np.append(-np.inf, np.logaddexp.accumulate(np.log(weights) + values))
+    target_below, guide_below = (np.append(0.0, np.cumsum(masses)) for masses in (target, weights))
+    from_later = weights * (target_below[1:] + importance * (guide_below[-1] - guide_below[1:]))
+    return _Draws(values, order, target, log_below, target_below, guide_below, from_later)

@@ -158,10 +158,10 @@ def fit_guide(
             raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
     if not 0 <= good_acceptance <= 1:
         raise ValueError(f"good_acceptance must be from 0 to 1, got {good_acceptance}")
-    key_local, key_em, key_pool = (random.as_jax_key(key) for key in random.split(rng_key, 3))
+    key_local, key_em, key_pool = random.split(rng_key, 3)
     flat_modes, density = flat_problem(logdensity_fn, modes)
     mixture_of = functools.partial(_components, dtype=flat_modes.dtype, df=df)
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(key_pool)))
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(random.as_jax_key(key_pool))))
 
     def draw(shapes: Shapes) -> Pool:
         return Pool.of(generator, density, shapes, mixture_of, num_weight_draws // 2)
@@ -177,12 +177,14 @@ def fit_guide(
     if pilot is not None:
         positions, logdensities = pilot
         local = LocalFit.of_pilot(flat_modes, modes, flatten_draws(positions), jnp.asarray(logdensities))
-        assessed = assess(pool := draw(local.shapes(key_em, max_components)))
+        assessed = assess(pool := draw(local.shapes(random.as_jax_key(key_em), max_components)))
     else:
         assessed = assess(pool := draw(laplace(flat_modes, modes)))
         if len(poor := np.flatnonzero(assessed["expected_acceptance_by_mode"] < good_acceptance)):
-            local = LocalFit.of(key_local, density, flat_modes, modes, poor, target_acceptance, **sizes)
-            assessed = assess(pool := pool.replaced(draw(local.shapes(key_em, max_components))))
+            local = LocalFit.of(
+                random.as_jax_key(key_local), density, flat_modes, modes, poor, target_acceptance, **sizes
+            )
+            assessed = assess(pool := pool.replaced(draw(local.shapes(random.as_jax_key(key_em), max_components))))
 
     guide, unknown = assessed.pop("guide"), np.full(len(flat_modes), np.nan)
     report = GuideReport(

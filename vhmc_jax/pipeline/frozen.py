@@ -131,9 +131,14 @@ def warm_up(
     -------
     The frozen parameters.
     """
-    key_fit, key_starts, key_adapt = (random.as_jax_key(key) for key in random.split(rng_key, 3))
+    key_fit, key_starts, key_adapt = random.split(rng_key, 3)
     guide, report = fit_guide(
-        key_fit, logdensity_fn, modes, num_tries=num_tries, target_acceptance=target_acceptance, **fit_options
+        random.as_jax_key(key_fit),
+        logdensity_fn,
+        modes,
+        num_tries=num_tries,
+        target_acceptance=target_acceptance,
+        **fit_options,
     )
     frozen = Frozen(
         modes=modes,
@@ -161,9 +166,9 @@ def warm_up(
         )
         return frozen._replace(step_size=step_size, acceptance_rate=float(target_acceptance))
     local = Partial(_local, as_pytree_function(logdensity_fn), friction, frozen.inverse_mass_matrix)
-    starts = frozen.starts(key_starts, num_chains=16)
+    starts = frozen.starts(random.as_jax_key(key_starts), num_chains=16)
     adapted = adapt_step_size(
-        key_adapt,
+        random.as_jax_key(key_adapt),
         local,
         initial_positions=starts,
         target_acceptance=target_acceptance,

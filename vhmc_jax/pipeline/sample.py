@@ -131,9 +131,7 @@ def sample(
     if (initial_positions is None) == (frozen is None):
         given = "neither" if frozen is None else "both"
         raise ValueError(f"give initial_positions to search for modes, or frozen to produce with it, got {given}")
-    key_modes, key_warmup, key_chains, key_evidence, key_pilot, key_refit = (
-        random.as_jax_key(key) for key in random.split(rng_key, 6)
-    )
+    key_modes, key_warmup, key_chains, key_evidence, key_pilot, key_refit = random.split(rng_key, 6)
 
     phases: list[Phase] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -141,7 +139,11 @@ def sample(
         if frozen is None:
             with Clock() as clock:
                 modes = find_modes(
-                    key_modes, logdensity_fn, initial_positions, num_starts=num_starts, progress=progress
+                    random.as_jax_key(key_modes),
+                    logdensity_fn,
+                    initial_positions,
+                    num_starts=num_starts,
+                    progress=progress,
                 )
                 _warn_of_narrow_starts(initial_positions, modes)
             phases.append(_phase("discover", clock, modes.num_gradients, modes.num_densities))
@@ -156,13 +158,15 @@ def sample(
                 **fit_options,
             )
             with Clock() as clock, _elapsed("warm-up", progress):
-                frozen = fit(rng_key=key_warmup)
+                frozen = fit(rng_key=random.as_jax_key(key_warmup))
             phases.append(_phase("warm up", clock, *_spent(modes, frozen)))
             if num_pilot:
                 with Clock() as clock, _elapsed("pilot", progress):
-                    pilot, cost = _produce(key_pilot, logdensity_fn, frozen, num_chains, num_pilot, num_burnin)
+                    pilot, cost = _produce(
+                        random.as_jax_key(key_pilot), logdensity_fn, frozen, num_chains, num_pilot, num_burnin
+                    )
                     positions, _, logdensities = pilot.kept
-                    refitted = fit(rng_key=key_refit, pilot=(positions, logdensities))
+                    refitted = fit(rng_key=random.as_jax_key(key_refit), pilot=(positions, logdensities))
                 gradients, densities = (a + b for a, b in zip(cost, _spent(modes, refitted), strict=True))
                 frozen = refitted._replace(
                     num_gradients=frozen.num_gradients + gradients, num_densities=frozen.num_densities + densities
@@ -171,7 +175,7 @@ def sample(
 
     with Clock() as clock:
         chains, cost = _produce(
-            key_chains,
+            random.as_jax_key(key_chains),
             logdensity_fn,
             frozen,
             num_chains,
@@ -194,7 +198,7 @@ def sample(
         )
         num_guide_draws = min(math.ceil(EVIDENCE_SHARE * logdensities.size), MOST_EVIDENCE_DRAWS)
         evidence = log_evidence(
-            key_evidence,
+            random.as_jax_key(key_evidence),
             logdensity_fn,
             frozen.guide,
             draws,
