@@ -103,13 +103,18 @@ class Program:
         return self._tuned.eval_shape(*arguments, **named)
 
     def _takes_options(self, *arguments: Any) -> bool:
-        is_outermost = is_concrete(arguments, jax.lax.full((), 0))  # what is made while tracing is traced
+        is_outermost = is_concrete(arguments, _anything())  # what is made while tracing is traced
         return is_outermost and self._options not in _UNKNOWN and jax.default_backend() == "cpu"
 
 
 def program(function: Callable, *, options: tuple[tuple[str, Any], ...] = SEQUENTIAL, **jit_options: Any) -> Program:
     """A :class:`Program` of a function."""
     return Program(function, options, **jit_options)
+
+
+@jax.jit
+def _anything() -> Any:
+    return 0
 
 
 @functools.cache

@@ -20,7 +20,6 @@ from vhmc_jax.base import (
     Info,
     Kernel,
     PyTree,
-    as_array,
     as_count,
     as_position,
     as_pytree_function,
@@ -132,12 +131,12 @@ def run_chains(
 
     keep_fn = as_pytree_function(_keep_draw if keep is None else keep)
     chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
-    schedule = Schedule(*(as_array(number, np.int32) for number in (first_iteration, num_burnin, thinning)))
+    schedule = Schedule(*(np.int32(number) for number in (first_iteration, num_burnin, thinning)))
     advance = _advance_soon if compile_soon else _advance
     first = kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples
     # Arrays that are bound to devices make a program of their own, which shapes do not tell.
     if not _are_committed(starts) and _start.prepare(*first):
-        advance.prepare(kernel.step, keep_fn, chain_keys, schedule, as_array(0, np.int32), *_start.shapes(*first))
+        advance.prepare(kernel.step, keep_fn, chain_keys, schedule, np.int32(0), *_start.shapes(*first))
     progress_of_run, store = _start(*first)
     _require_finite(progress_of_run.states, "initial_positions" if initial_states is None else "initial_states")
     bar = ProgressBar(total, f"{num_chains} chains", progress, is_chunked=progress or stop_on_interrupt)
@@ -145,7 +144,7 @@ def run_chains(
     with Interrupt(stop_on_interrupt) as interrupt:
         for end in bar.chunk_ends():
             progress_of_run, store = advance(
-                kernel.step, keep_fn, chain_keys, schedule, as_array(end, np.int32), progress_of_run, store
+                kernel.step, keep_fn, chain_keys, schedule, np.int32(end), progress_of_run, store
             )
             if progress or stop_on_interrupt:
                 done = int(progress_of_run.iteration)
@@ -171,9 +170,9 @@ def run_chains(
 class Schedule(NamedTuple):
     """Numbers of iterations, as arguments of the compiled program."""
 
-    first_iteration: Array
-    num_burnin: Array
-    thinning: Array
+    first_iteration: Any
+    num_burnin: Any
+    thinning: Any
 
 
 class Run(NamedTuple):
@@ -258,7 +257,7 @@ def _checked_starts(positions: PyTree, states: Any) -> Any:
 
 
 def _are_committed(tree: PyTree) -> bool:
-    return any(getattr(leaf, "committed", False) for leaf in jax.tree.leaves(tree))
+    return is_concrete(tree) and any(getattr(leaf, "committed", False) for leaf in jax.tree.leaves(tree))
 
 
 def _require_finite(states: Any, name: str) -> None:
