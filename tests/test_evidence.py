@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vhmc_jax.diagnostics import log_evidence
+from vhmc_jax.diagnostics import log_evidence, mode_report
 from vhmc_jax.diagnostics.evidence import bridge
+from vhmc_jax.guide.host import HostMixture
 from vhmc_jax.guide.mixture import GaussianMixture
 from vhmc_jax.targets import gmm40, high_dimensional_pair, narrow_pair, three_modes
 
@@ -139,3 +140,27 @@ def test_bad_guides_are_noted():
     narrow = 0.3 * rng.normal(size=4000)
     assert any("Pareto-k" in note for note in bridge(rng.normal(size=(4, 1000)), 5 * narrow**2).notes)
     assert any("do not cover the same modes" in note for note in bridge(narrow.reshape(4, -1) + 1, narrow).notes)
+
+
+def test_values_of_the_guide_at_hand_are_not_computed_again(monkeypatch):
+    target = three_modes()
+    guide, draws = off_guide(target), target.sample(jax.random.key(0), 400).reshape(4, 100, -1)
+    key, values = jax.random.key(1), guide.on_host().at(np.asarray(draws).reshape(400, -1))
+    anew = [
+        log_evidence(key, target.logdensity, guide, draws, num_guide_draws=50, mode_of=np.arange(3)),
+        mode_report(draws, guide),
+    ]
+    sizes, at = [], HostMixture.at
+    monkeypatch.setattr(HostMixture, "at", lambda self, x: sizes.append(len(x)) or at(self, x))
+    report = mode_report(draws, guide, guide_values=values)
+    evidence = log_evidence(
+        key, target.logdensity, guide, draws, num_guide_draws=50, mode_of=np.arange(3), guide_values=values
+    )
+    assert sizes == [50]
+    jax.tree.map(np.testing.assert_array_equal, evidence, anew[0])
+    np.testing.assert_array_equal(report.weights, anew[1].weights)
+    assert report.far_share == anew[1].far_share
+    with pytest.raises(ValueError, match=r"of 3 components at 200 draws, got \(400, 3\)"):
+        mode_report(draws[:2], guide, guide_values=values)
+    with pytest.raises(TypeError, match="guide_values are for a mixture of this package"):
+        mode_report(draws, target, guide_values=values)

@@ -145,7 +145,7 @@ def test_a_poor_fit_is_warned_of_where_jumps_fail_too(far):
 
 
 def test_no_chain_starts_where_the_density_is_zero():
-    pool = Pool(None, None, np.arange(8.0).reshape(1, 8, 1), None, 8)
+    pool = Pool(None, None, np.arange(8.0).reshape(1, 8, 1), None, None, 8)
     log_importance = np.where(np.arange(8) < 3, 0.0, -np.inf)
     starts = _resample(np.random.default_rng(0), pool, log_importance)
     np.testing.assert_array_equal(np.sort(starts[:, 0]), [0.0, 1.0, 2.0])

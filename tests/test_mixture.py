@@ -67,15 +67,15 @@ def test_on_the_host_it_is_the_same_mixture(make, dtype):
     rtol = 1e-12 if dtype == np.float64 else 1e-4
     values = jax.jit(jax.vmap(mixture.component_log_probs))(points)
     np.testing.assert_allclose(host.component_log_probs(host.squared_distances(points)), values, rtol=rtol)
-    log_prob, shares = host.log_prob_and_shares(points)
+    _, log_prob, shares = host.at(points)
     np.testing.assert_allclose(log_prob, jax.vmap(mixture.log_prob)(points), rtol=rtol)
     np.testing.assert_allclose(shares, jax.vmap(mixture.responsibilities)(points), rtol=10 * rtol, atol=1e-6)
     # Its draws are those of JAX: the same law of every coordinate and of the log density.
     draws = host.sample(np.random.default_rng(2), 4000)
     others = jax.jit(jax.vmap(mixture.sample))(jax.random.split(jax.random.key(3), 4000))
-    seen = [np.column_stack([x, host.log_prob_and_shares(np.asarray(x))[0]]) for x in (draws, others)]
+    seen = [np.column_stack([x, host.at(np.asarray(x)).log_prob]) for x in (draws, others)]
     assert min(stats.ks_2samp(a, b).pvalue for a, b in zip(*(values.T for values in seen), strict=True)) > 1e-4
-    narrow = np.column_stack([0.9 * draws, host.log_prob_and_shares(0.9 * draws)[0]])
+    narrow = np.column_stack([0.9 * draws, host.at(0.9 * draws).log_prob])
     assert min(stats.ks_2samp(a, b).pvalue for a, b in zip(narrow.T, seen[1].T, strict=True)) < 1e-6
 
 

@@ -30,7 +30,7 @@ def pool():
 
 
 def judged_by(pool, guide, num_tries):
-    log_pool = np.log(np.mean(np.exp(pool.log_components(mixture_of)), axis=1))
+    log_pool = np.log(np.mean(np.exp(pool.log_components()), axis=1))
     return judge(pool, log_pool, guide, np.arange(2), num_tries, np.random.default_rng(0))
 
 
@@ -62,7 +62,7 @@ def test_one_candidate_is_enough_where_the_guide_is_good(pool):
 def test_draws_stay_with_their_shapes_when_some_are_replaced(pool):
     two = Shapes(np.array([[0.0, 1.0], [1.0, 0.0]]), np.broadcast_to(0.5 * np.eye(2), (2, 2, 2)), np.array([0, 0]))
     new = Pool.of(np.random.default_rng(3), DENSITY, two, mixture_of, 4000)
-    joined = pool.replaced(new)
+    joined = pool.replaced(new, mixture_of)
     np.testing.assert_array_equal(joined.shapes.modes, [0, 0, 1, 0, 0, 1])
     np.testing.assert_array_equal(joined.is_halo, [False] * 3 + [True] * 3)
     np.testing.assert_allclose(joined.logdensities, jax.vmap(jax.vmap(DENSITY))(joined.x), rtol=1e-6)

@@ -10,7 +10,7 @@ import numpy as np
 import ours
 from form import Case, Outcome
 
-from vhmc_jax.diagnostics.mode_labels import shares_of_modes
+from vhmc_jax.diagnostics.mode_labels import shares_of_modes, values_at
 
 NAME, PACKAGE, NUM_SEEDS = "VHMC, by bridge", "vhmc_jax", None
 BUDGETS, grid, TUNE_BUDGET = ours.BUDGETS, ours.grid, ours.TUNE_BUDGET
@@ -26,7 +26,6 @@ def _log_weights(result: Any) -> np.ndarray:
     weights = result.evidence.mode_weights
     if weights is None:
         return np.zeros(result.logdensities.size)
-    points = np.asarray(result.draws).reshape(result.logdensities.size, -1)
-    _, components = result.frozen.guide.on_host().log_prob_and_shares(points)
+    components = values_at(result.draws, result.frozen.guide).shares
     _, shares = shares_of_modes(components, result.frozen.guide_report.component_modes)
     return np.log(shares @ (weights / np.maximum(shares.mean(axis=0), 1e-300)))

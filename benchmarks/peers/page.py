@@ -348,7 +348,9 @@ def _phases(curves: dict[str, dict[str, Curve]]) -> str:
     note = (
         "Compiling apart; `python benchmarks/peers/phases.py` prints the same for any budget. At its whole budget the "
         "largest part is production or, in few dimensions and with many modes, judging: the mode report and the "
-        "bridges look at every draw. In shorter runs it was the fit and what follows production. Hence a jump "
+        "bridges look at every draw. In shorter runs it was the fit and what follows production. Hence the guide is "
+        "evaluated at the draws once for the report and the bridges, component by component in memory, which halved "
+        "judging; a jump "
         "evaluates its first try with the gradient at once; one pool of draws weighs the components of the guide, "
         "judges it and starts the chains, sorted once for all modes; burn-in ends when nearly all chains have jumped; "
         "where nearly all jumps succeed they get four fifths of the evaluations, all chains jump at once, and the few "

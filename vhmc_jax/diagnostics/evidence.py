@@ -19,7 +19,7 @@ from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.draws import check_draws, flatten_draws, map_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.mode_bridge import ModeShares, bridge_modes
-from vhmc_jax.diagnostics.mode_labels import modes_of_components, shares_of_modes
+from vhmc_jax.diagnostics.mode_labels import modes_of_components, shares_of_modes, values_at
 from vhmc_jax.diagnostics.pareto import pareto_k
 
 MAX_GUIDE_DRAWS = 100_000
@@ -69,6 +69,7 @@ def log_evidence(
     num_guide_draws: int | None = None,
     logdensities: Any = None,
     mode_of: Any = None,
+    guide_values: Any = None,
 ) -> Evidence:
     r"""Log normalising constant of a density by Meng and Wong's optimal bridge.
 
@@ -95,6 +96,9 @@ def log_evidence(
         Values of ``logdensity_fn`` at the draws, (chain, draw), where they are at hand.
     mode_of
         Number of the mode of each component of a mixture, −1 for none, for the weights of the modes.
+    guide_values
+        ``guide.on_host().at(x)`` of a mixture of this package at the flat draws, (chain · draw, d), where they are at
+        hand.
 
     Returns
     -------
@@ -114,7 +118,7 @@ def log_evidence(
     size = x.shape[0] * x.shape[1]
     count = min(size, MAX_GUIDE_DRAWS) if num_guide_draws is None else num_guide_draws
     count = as_count("num_guide_draws", count, 2)
-    y, guide_at_draws, guide_at_guide, components = _guide_values(rng_key, guide, x, count)
+    y, guide_at_draws, guide_at_guide, components = _guide_values(rng_key, guide, x, count, guide_values)
     if mode_of is not None and components is None:
         raise TypeError(f"mode_of is for a mixture of this package, got a {type(guide).__name__}")
     if logdensities is None:
@@ -157,21 +161,20 @@ def _mode_weights(
 
 
 def _guide_values(
-    rng_key: Array, guide: Any, x: Array, count: int
+    rng_key: Array, guide: Any, x: Array, count: int, values: Any
 ) -> tuple[Any, np.ndarray, np.ndarray, _Components | None]:
     """Draws of the guide (draw, 1, d), its log density at the chains' draws and at its own, and its components'."""
-    if hasattr(guide, "on_host"):
+    if (at_draws := values_at(x, guide, values)) is not None:
         host = guide.on_host()
         generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
         own = host.sample(generator, count).astype(x.dtype)
-        at_draws, shares_at_draws = host.log_prob_and_shares(np.asarray(x).reshape(-1, x.shape[-1]))
-        at_guide, shares_at_guide = host.log_prob_and_shares(own)
-        components = _Components(shares_at_draws, shares_at_guide, np.exp(host.log_weights))
-        return own[:, None], at_draws.reshape(x.shape[:2]), at_guide, components
+        at_guide = host.at(own)
+        components = _Components(at_draws.shares, at_guide.shares, np.exp(host.log_weights))
+        return own[:, None], at_draws.log_prob.reshape(x.shape[:2]), at_guide.log_prob, components
     log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
     y = jnp.asarray(_sample(as_pytree_function(guide.sample), jax.random.split(rng_key, count)), x.dtype)[:, None]
-    at_draws, at_guide = (np.asarray(map_draws(log_prob, z, 1)[..., 0], np.float64) for z in (x, y))
-    return y, at_draws, at_guide.ravel(), None
+    log_probs = (np.asarray(map_draws(log_prob, z, 1)[..., 0], np.float64) for z in (x, y))
+    return y, next(log_probs), next(log_probs).ravel(), None
 
 
 def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence:

@@ -54,7 +54,7 @@ def modes_of_components(draws: Any, guide: Any, mode_of: Sequence[int] | None) -
     return modes
 
 
-def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray) -> ModeLabels:
+def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray, values: Any = None) -> ModeLabels:
     """Modes by the responsibilities of a guide, those of components of one mode summed.
 
     Parameters
@@ -66,34 +66,53 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray) -> ModeLabels
         ``scale_trils``, the draws far from every component are counted.
     mode_of
         Mode of each component, from :func:`modes_of_components`.
+    values
+        Those of a mixture of this package at the draws, where they are at hand.
     """
     x, far_share = flatten_draws(draws), np.nan
-    points, proper = np.asarray(x).reshape(-1, x.shape[-1]), mode_of >= 0
-    if hasattr(guide, "on_host"):
-        host = guide.on_host()
-        squared = host.squared_distances(points)
-        log_probs = host.component_log_probs(squared)
-        with np.errstate(invalid="ignore"):
-            shares = np.exp(log_probs - log_probs.max(axis=1, keepdims=True))
-        far_share = _far_share(squared[:, proper], x.shape[-1])
+    proper = mode_of >= 0
+    if (values := values_at(x, guide, values)) is not None:
+        shares = values.shares
+        far_share = _far_share(values.squared[:, proper], x.shape[-1])
     else:
         shares = np.asarray(map_draws(as_pytree_function(guide.responsibilities), x, len(mode_of)))
         if hasattr(guide, "means") and hasattr(guide, "scale_trils"):
             means, scales = np.asarray(guide.means)[proper], np.asarray(guide.scale_trils)[proper]
-            squared = squared_distances(points, means, whitenings_of(scales, x.shape[-1]))
+            squared = squared_distances(_rows(x), means, whitenings_of(scales, x.shape[-1]))
             far_share = _far_share(squared, x.shape[-1])
-    _, shares = shares_of_modes(shares.reshape(*x.shape[:2], -1), mode_of)
-    return _labelled(shares.astype(x.dtype), far_share)
+    _, shares = shares_of_modes(_rows(shares), mode_of)
+    return _labelled(shares.reshape(*x.shape[:2], -1).astype(x.dtype), far_share)
+
+
+def values_at(x: Any, guide: Any, given: Any = None) -> Any:
+    """Values of a mixture of this package at flat draws (chain, draw, d), where they are not given; else None."""
+    if not hasattr(guide, "on_host"):
+        if given is not None:
+            raise TypeError(f"guide_values are for a mixture of this package, got a {type(guide).__name__}")
+        return None
+    if given is None:
+        return guide.on_host().at(_rows(x))
+    if given.shares.shape != (size := x.shape[0] * x.shape[1], guide.num_components):
+        raise ValueError(
+            f"guide_values must be of {guide.num_components} components at {size} draws, got {given.shares.shape}"
+        )
+    return given
+
+
+def _rows(x: Any) -> np.ndarray:
+    """(chain, draw, d) on the host as (chain · draw, d)."""
+    return np.asarray(x).reshape(-1, x.shape[-1])
 
 
 def shares_of_modes(shares: np.ndarray, mode_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of components (..., component) summed over those of each mode, (..., mode).
+    """Shares of components, (n, component) or (component,), summed over those of each mode, (n, mode) or (mode,).
 
     Returns
     -------
     As they are, and scaled such that those of components without a mode fall to the modes; zero where all are zero.
     """
-    own = shares @ (mode_of[:, None] == np.arange(mode_of.max() + 1)).astype(shares.dtype)
+    # The shares of a mode lie together in memory, as those of a component do.
+    own = ((np.arange(mode_of.max() + 1)[:, None] == mode_of).astype(shares.dtype) @ shares.T).T
     total = own.sum(axis=-1, keepdims=True)
     return own, own / np.where(total > 0, total, 1)
 
@@ -126,7 +145,7 @@ def labels_from_centres(draws: Any, centres: Any, covariances: Any) -> ModeLabel
     if not np.all(np.isfinite(scale_trils)):
         raise ValueError("covariances must be positive definite, got some that are not finite")
     log_dets = np.log(np.diagonal(scale_trils, axis1=1, axis2=2)).sum(axis=1)
-    squared = squared_distances(np.asarray(x).reshape(-1, d), centres, whitenings_of(scale_trils, d))
+    squared = squared_distances(_rows(x), centres, whitenings_of(scale_trils, d))
     shares = np.eye(k, dtype=x.dtype)[np.argmin(squared / 2 + log_dets, axis=1)]
     shares = np.where(np.isfinite(squared), shares, 0).reshape(*x.shape[:2], k)
     return _labelled(shares, _far_share(squared, d))

@@ -117,6 +117,7 @@ def mode_report(
     num_modes: int | None = None,
     infos: Any = None,
     undiscovered_share: float | None = None,
+    guide_values: Any = None,
 ) -> ModeReport:
     """Which modes the chains saw, with what weights and errors, and how they moved between them.
 
@@ -141,6 +142,9 @@ def mode_report(
         for the acceptance of jumps by pair. The last two are components of the guide, −1 for none.
     undiscovered_share
         Share of starting points that lead to a mode not yet found, from the mode search.
+    guide_values
+        ``guide.on_host().at(x)`` of a mixture of this package at the flat draws, (chain · draw, d), where they are at
+        hand.
 
     Returns
     -------
@@ -159,7 +163,7 @@ def mode_report(
         raise ValueError("draws are needed to label them by a guide or by centres")
     elif guide is not None:
         components = modes_of_components(draws := check_draws(draws), guide, mode_of)
-        modes = labels_from_guide(draws, guide, components)
+        modes = labels_from_guide(draws, guide, components, guide_values)
     else:
         if covariances is None:
             raise ValueError("centres need covariances: modes of unequal width are not told apart by distance alone")

@@ -160,7 +160,7 @@ def fit_guide(
         raise ValueError(f"good_acceptance must be from 0 to 1, got {good_acceptance}")
     key_local, key_em, key_pool = random.split(rng_key, 3)
     flat_modes, density = flat_problem(logdensity_fn, modes)
-    mixture_of = functools.partial(_components, dtype=flat_modes.dtype, df=df)
+    mixture_of = functools.partial(_mixture, dtype=flat_modes.dtype, df=df)
     generator = np.random.default_rng(np.asarray(jax.random.key_data(random.as_jax_key(key_pool))))
 
     def draw(shapes: Shapes) -> Pool:
@@ -168,7 +168,7 @@ def fit_guide(
 
     def assess(pool: Pool) -> dict[str, Any]:
         """Weigh the components and judge the guide that they make."""
-        found = weigh_components(pool.logdensities.ravel(), pool.log_components(mixture_of))
+        found = weigh_components(pool.logdensities.ravel(), pool.log_components())
         weighed = _weigh(pool, found, mixture_of, defensive_weight, weight_floor)
         judged = judge(pool, found.log_pool, weighed["guide"], weighed["component_modes"], num_tries, generator)
         return weighed | judged | {"starts": _resample(generator, pool, found.log_importance)}
@@ -184,7 +184,9 @@ def fit_guide(
             local = LocalFit.of(
                 random.as_jax_key(key_local), density, flat_modes, modes, poor, target_acceptance, **sizes
             )
-            assessed = assess(pool := pool.replaced(draw(local.shapes(random.as_jax_key(key_em), max_components))))
+            assessed = assess(
+                pool := pool.replaced(draw(local.shapes(random.as_jax_key(key_em), max_components)), mixture_of)
+            )
 
     guide, unknown = assessed.pop("guide"), np.full(len(flat_modes), np.nan)
     report = GuideReport(
@@ -213,14 +215,27 @@ def _flat_logdensity(logdensity_fn: Callable, template: PyTree, x: Array) -> Arr
     return jnp.asarray(logdensity_fn(ravel_pytree(template)[1](x)), dtype=x.dtype)
 
 
-def _components(shapes: Shapes, dtype: Any, df: float | None) -> Any:
-    """A mixture of these shapes with equal weights; Student-t components where df > 2 with the same covariances."""
+def _mixture(
+    shapes: Shapes, weights: np.ndarray | None = None, defensive_weight: float = 0.0, *, dtype: Any, df: float | None
+) -> Any:
+    """A mixture of these shapes, with equal weights by default, and of a wide component with twice its covariance.
+
+    Student-t components have the covariances of the shapes where df > 2.
+    """
     shrink = 1.0 if df is None or df <= 2 else np.sqrt((df - 2) / df)
-    log_weights, means = np.zeros(len(shapes.modes), dtype), shapes.means.astype(dtype)
-    scale_trils = (shrink * shapes.scale_trils).astype(dtype)
+    weights = np.full(len(shapes.modes), 1 / len(shapes.modes)) if weights is None else weights
+    means, scales = shapes.means, shrink * shapes.scale_trils
+    if defensive_weight > 0:
+        centre = weights @ means
+        offsets = means - centre
+        covariance = np.einsum("k,kij,klj->il", weights, scales, scales) + (weights[:, None] * offsets).T @ offsets
+        wide = np.linalg.cholesky(2 * covariance)
+        means, scales = np.concatenate([means, centre[None]]), np.concatenate([scales, wide[None]])
+        weights = np.append((1 - defensive_weight) * weights, defensive_weight)
+    log_weights, means, scales = (array.astype(dtype) for array in (np.log(weights), means, scales))
     if df is None:
-        return GaussianMixture(log_weights, means, scale_trils)
-    return StudentTMixture(log_weights, means, scale_trils, df)
+        return GaussianMixture(log_weights, means, scales)
+    return StudentTMixture(log_weights, means, scales, df)
 
 
 def _weigh(
@@ -237,7 +252,7 @@ def _weigh(
     # A mode whose draws all had density zero has no shares to lift: its components get the floor in equal parts.
     weights = found.weights[is_kept]
     weights = np.where(weights > 0, weights, 1e-300 / belongs.sum(axis=0)[component_modes]) * lift[component_modes]
-    guide = _with_weights(mixture_of(kept), weights / weights.sum(), defensive_weight)
+    guide = mixture_of(kept, weights / weights.sum(), defensive_weight)
     if defensive_weight > 0:
         component_modes = np.append(component_modes, -1)
     return {
@@ -252,24 +267,7 @@ def _resample(generator: np.random.Generator, pool: Pool, log_importance: np.nda
     """Draws of the pool in proportion to their importance weights, none of them twice or where the density is zero."""
     noisy = log_importance + generator.gumbel(size=len(log_importance))
     num_starts = min(NUM_STARTS, np.count_nonzero(np.isfinite(noisy)))
-    return pool.x.reshape(len(noisy), -1)[np.argsort(-noisy)[:num_starts]]
-
-
-def _with_weights(components: Any, weights: np.ndarray, defensive_weight: float) -> Any:
-    """The mixture with these weights, and a wide component with twice its covariance."""
-    dtype = components.means.dtype
-    means, scales = (np.asarray(array, np.float64) for array in (components.means, components.scale_trils))
-    if defensive_weight > 0:
-        centre = weights @ means
-        offsets = means - centre
-        covariance = np.einsum("k,kij,klj->il", weights, scales, scales) + (weights[:, None] * offsets).T @ offsets
-        wide = np.linalg.cholesky(2 * covariance)
-        means, scales = np.concatenate([means, centre[None]]), np.concatenate([scales, wide[None]])
-        weights = np.append((1 - defensive_weight) * weights, defensive_weight)
-    log_weights, all_means, all_scales = (array.astype(dtype) for array in (np.log(weights), means, scales))
-    if isinstance(components, StudentTMixture):
-        return StudentTMixture(log_weights, all_means, all_scales, np.asarray(components.df)[0])
-    return GaussianMixture(log_weights, all_means, all_scales)
+    return pool.points[np.argsort(-noisy)[:num_starts]]
 
 
 def _warn(report: GuideReport, least_weight: float) -> None:

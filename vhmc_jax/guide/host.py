@@ -3,11 +3,29 @@
 A guide is fitted and judged by a few large evaluations, and JAX would compile each of them for longer than it takes.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vhmc_jax.diagnostics.distances import squared_distances
+
+
+class GuideValues(NamedTuple):
+    """A mixture of k components at n points.
+
+    Attributes
+    ----------
+    squared
+        Squared distances from each component, in its own metric, shape (n, k).
+    log_prob
+        Log density, shape (n,).
+    shares
+        The components' shares in the density, shape (n, k).
+    """
+
+    squared: np.ndarray
+    log_prob: np.ndarray
+    shares: np.ndarray
 
 
 class HostMixture:
@@ -52,16 +70,17 @@ class HostMixture:
         log_dets = np.log(np.diagonal(self._whitenings, axis1=1, axis2=2)).sum(axis=1)
         return self.log_weights + log_dets + self._mixture.radial_log_probs(squared)
 
-    def log_prob_and_shares(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log density at points (n, d), shape (n,), and the components' shares in it, shape (n, k)."""
-        log_probs = self.component_log_probs(self.squared_distances(x))
-        log_prob = log_sum_exp(log_probs)
-        return log_prob, np.exp(log_probs - log_prob[:, None])
+    def at(self, x: np.ndarray) -> GuideValues:
+        """Distances, log density and shares at points (n, d)."""
+        squared = self.squared_distances(x)
+        return GuideValues(squared, *log_sum_and_shares(self.component_log_probs(squared)))
 
 
-def log_sum_exp(values: np.ndarray) -> np.ndarray:
-    """The logarithm of Σ exp along the last axis."""
+def log_sum_and_shares(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The logarithm of Σ exp along the last axis, and the share of each in that sum; NaN where all are −inf."""
     greatest = values.max(axis=-1, keepdims=True)
     greatest = np.where(np.isfinite(greatest), greatest, 0.0)
-    with np.errstate(divide="ignore"):
-        return greatest[..., 0] + np.log(np.exp(values - greatest).sum(axis=-1))
+    exponentials = np.exp(values - greatest)
+    total = exponentials.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (greatest + np.log(total))[..., 0], exponentials / total

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 from vhmc_jax.base import Array
+from vhmc_jax.diagnostics.mode_labels import shares_of_modes
 from vhmc_jax.diagnostics.pareto import pareto_k
 from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
-from vhmc_jax.guide.host import log_sum_exp
 from vhmc_jax.guide.shapes import Shapes
 from vhmc_jax.programs import SOON_COMPILED, program
 
@@ -35,6 +35,8 @@ class Pool(NamedTuple):
         Which are halos, shape (n,).
     x
         Draws of each, shape (n, draw, d).
+    mixture
+        The mixture of the shapes with equal weights.
     logdensities
         log π there, shape (n, draw); −inf where it is not finite.
     num_densities
@@ -44,6 +46,7 @@ class Pool(NamedTuple):
     shapes: Shapes
     is_halo: np.ndarray
     x: np.ndarray
+    mixture: Any
     logdensities: np.ndarray
     num_densities: int
 
@@ -74,9 +77,9 @@ class Pool(NamedTuple):
         logdensities = np.asarray(_values(density, x), np.float64)
         logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf)
         shape = len(is_halo), num_draws
-        return cls(both, is_halo, x.reshape(*shape, -1), logdensities.reshape(shape), logdensities.size)
+        return cls(both, is_halo, x.reshape(*shape, -1), mixture, logdensities.reshape(shape), logdensities.size)
 
-    def replaced(self, new: Self) -> Self:
+    def replaced(self, new: Self, mixture_of: Callable) -> Self:
         """The same with another description of the modes that ``new`` describes."""
         stays = ~np.isin(self.shapes.modes, new.shapes.modes)
         modes = np.concatenate([self.shapes.modes[stays], new.shapes.modes])
@@ -90,18 +93,20 @@ class Pool(NamedTuple):
             shapes=shapes,
             is_halo=joined(self.is_halo, new.is_halo),
             x=joined(self.x, new.x),
+            mixture=mixture_of(shapes),
             logdensities=joined(self.logdensities, new.logdensities),
             num_densities=self.num_densities + new.num_densities,
         )
 
-    def log_components(self, mixture_of: Callable) -> np.ndarray:
-        """Log density of each of its components at all draws, without weights."""
-        return self.log_probs(mixture_of(self.shapes)) + np.log(len(self.shapes.modes))
+    @property
+    def points(self) -> np.ndarray:
+        """All draws, shape (n · draw, d)."""
+        return self.x.reshape(-1, self.x.shape[-1])
 
-    def log_probs(self, mixture: Any) -> np.ndarray:
-        """Log density of each weighted component of a mixture at all draws, shape (n · draw, component)."""
-        host = mixture.on_host()
-        return host.component_log_probs(host.squared_distances(self.x.reshape(-1, self.x.shape[-1])))
+    def log_components(self) -> np.ndarray:
+        """Log density of each of its components at all draws, without weights, shape (n · draw, component)."""
+        host = self.mixture.on_host()
+        return host.component_log_probs(host.squared_distances(self.points)) - host.log_weights
 
 
 @functools.partial(program, options=SOON_COMPILED)
@@ -133,14 +138,12 @@ def judge(
     -------
     Fields of ``GuideReport``.
     """
-    log_probs = pool.log_probs(guide)
-    log_prob = log_sum_exp(log_probs)
+    _, log_prob, shares = guide.on_host().at(pool.points)
     log_ratios = pool.logdensities.ravel() - log_prob
     # A mean over the guide is one over the pool with these weights; what the pool does not reach, π does not either.
     log_weights = log_prob - log_pool - np.log(len(log_prob))
     weights = np.exp(log_weights)
-    belongs = component_modes[:, None] == np.arange(component_modes.max() + 1)
-    shares = np.exp(log_probs - log_prob[:, None]) @ belongs
+    shares, _ = shares_of_modes(shares, component_modes)
     # Where few draws carry the weight, the envelope is fitted to them, and what it promises is not to be trusted.
     trusted = _effective_shares(log_ratios, weights, shares)
     for tries in (1, MANY_TRIES) if num_tries is None else (num_tries,):

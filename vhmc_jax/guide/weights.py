@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhmc_jax.guide.host import log_sum_exp
+from vhmc_jax.guide.host import log_sum_and_shares
 
 MAX_ITERATIONS, TOLERANCE = 200, 1e-7
 
@@ -52,13 +52,13 @@ def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) 
     logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf).astype(np.float64)
     log_probs = component_log_probs.astype(np.float64)
     num_components = log_probs.shape[1]
-    log_pool = log_sum_exp(log_probs) - np.log(num_components)
+    log_sums, relative = log_sum_and_shares(log_probs)
+    log_pool = log_sums - np.log(num_components)
     log_importance = logdensities - log_pool
     if not np.isfinite(log_importance.max()):
         raise ValueError("the density is zero at every draw of the fitted components: the fit failed")
     importance = np.exp(log_importance - log_importance.max())
     importance /= importance.sum()
-    relative = np.exp(log_probs - log_probs.max(axis=1, keepdims=True))
     weights = _most_likely(relative, importance)
     joint = relative * weights
     responsibilities = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)

@@ -14,7 +14,9 @@ from tqdm import tqdm
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_pytree_function
+from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.diagnostics.evidence import log_evidence
+from vhmc_jax.diagnostics.mode_labels import values_at
 from vhmc_jax.diagnostics.mode_report import mode_report
 from vhmc_jax.guide import Modes, find_modes
 from vhmc_jax.pipeline.clock import Clock
@@ -189,12 +191,14 @@ def sample(
     phases.append(_phase("produce", clock, *cost))
 
     with Clock() as clock:
+        at_draws = values_at(flatten_draws(draws), frozen.guide)
         report = mode_report(
             draws,
             frozen.guide,
             mode_of=frozen.guide_report.component_modes.tolist(),
             infos=infos,
             undiscovered_share=frozen.modes.undiscovered_share,
+            guide_values=at_draws,
         )
         num_guide_draws = min(math.ceil(EVIDENCE_SHARE * logdensities.size), MOST_EVIDENCE_DRAWS)
         evidence = log_evidence(
@@ -205,6 +209,7 @@ def sample(
             logdensities=logdensities,
             num_guide_draws=num_guide_draws,
             mode_of=frozen.guide_report.component_modes,
+            guide_values=at_draws,
         )
     phases.append(_phase("judge", clock, 0, num_guide_draws))
     return Result(
