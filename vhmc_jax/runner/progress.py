@@ -12,6 +12,8 @@ from tqdm import tqdm
 
 CHUNK_SECONDS = 0.25
 """How often the bar moves, about."""
+MOST_GROWTH = 64
+"""Of a chunk: where iterations are not alike, the first may be quick."""
 
 
 class ProgressBar:
@@ -38,7 +40,8 @@ class ProgressBar:
     def chunk_ends(self) -> Iterator[int]:
         """Numbers of iterations at which to come back to the host; the last is the total.
 
-        The chunk doubles until it takes long enough that looking at it costs nothing.
+        Each chunk is as long as the one before says that a quarter of a second will do: coming back costs about a
+        millisecond, so that short runs should seldom do it.
         """
         done, size = 0, 1 if self._is_chunked else self._total
         try:
@@ -46,11 +49,8 @@ class ProgressBar:
                 started = time.perf_counter()
                 done = min(done + size, self._total)
                 yield done
-                elapsed = time.perf_counter() - started
-                if elapsed < CHUNK_SECONDS / 2:
-                    size *= 2
-                elif elapsed > 2 * CHUNK_SECONDS:
-                    size = max(1, size // 2)
+                growth = CHUNK_SECONDS / (time.perf_counter() - started)
+                size = max(1, int(size * min(max(growth, 1 / 2), MOST_GROWTH)))
         finally:
             self._bar.close()
 
