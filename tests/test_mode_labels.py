@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import vhmc_jax as vj
 from vhmc_jax.diagnostics import mode_report
 
 MEANS = np.array([[-4.0, 0.0], [4.0, 0.0], [4.5, 0.0]])
@@ -78,9 +79,10 @@ def test_far_draws_are_counted():
 
 def test_draws_that_are_not_finite_belong_to_no_mode():
     draws = exact_draws()
-    draws[0, :10, 1] = np.nan
+    draws[0, :8, 1], draws[0, 8:10, 0] = np.nan, np.inf
     for report in (
         mode_report(draws, Guide()),
+        mode_report(draws, vj.GaussianMixture(Guide.log_weights, MEANS, np.stack([np.eye(2)] * 3))),
         mode_report(draws, centres=MEANS, covariances=np.stack([np.eye(2)] * 3)),
     ):
         assert (report.labels[0, :10] == -1).all()

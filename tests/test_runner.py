@@ -121,6 +121,20 @@ def test_progress_changes_nothing(whole, capsys, monkeypatch):
     assert f"acceptance={np.mean(whole.info_means.acceptance_rate):.3f}" in text
 
 
+def test_chunks_grow_to_a_quarter_of_a_second_and_shrink_again(monkeypatch):
+    now, seconds_each = 0.0, 0.0001
+    monkeypatch.setattr(progress_module.time, "perf_counter", lambda: now)
+    ends = []
+    for end in progress_module.ProgressBar(10_000, "", is_shown=False, is_chunked=True).chunk_ends():
+        now += seconds_each * (end - (ends[-1] if ends else 0))
+        ends.append(end)
+        seconds_each = 0.0001 if end < 2_000 else 0.001
+    assert ends[:3] == [1, 1 + 64, 1 + 64 + 2500]
+    assert ends[3] - ends[2] == 2500, "one too long, since iterations became slower"
+    assert ends[4] - ends[3] == 250
+    assert ends[-1] == 10_000
+
+
 def test_progress_with_thinning_and_burnin(whole, capsys, monkeypatch):
     """Chunks that end within a slot of the store leave the right draw there."""
     monkeypatch.setattr(progress_module, "CHUNK_SECONDS", 0.0)

@@ -73,7 +73,8 @@ def _call(case: Case, budget: float, seed: int) -> tuple[Any, float]:
     return result, time.perf_counter() - started
 
 
-_kept_call = functools.lru_cache(maxsize=160)(_call)  # one call gives the weights by either way: see bridged.py
+# One call gives the weights by either way, see bridged.py: those of one target are kept, up to 40 seeds a budget.
+_kept_call = functools.lru_cache(maxsize=40 * len(BUDGETS))(_call)
 
 
 @functools.lru_cache(maxsize=8)

@@ -27,7 +27,7 @@ def squared_distances(x: np.ndarray, means: np.ndarray, whitenings: np.ndarray) 
     stacked = whitenings.astype(np.float64).reshape(k * d, d)
     offsets = np.einsum("kij,kj->ki", whitenings, means, dtype=np.float64)[..., None]
     size = max(1, BLOCK_SIZE // (k * d))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         for start in range(0, len(x), size):
             white = (stacked @ x[start : start + size].T.astype(np.float64)).reshape(k, d, -1)
             white -= offsets

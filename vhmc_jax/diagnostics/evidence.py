@@ -173,8 +173,8 @@ def _guide_values(
         return own[:, None], at_draws.log_prob.reshape(x.shape[:2]), at_guide.log_prob, components
     log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
     y = jnp.asarray(_sample(as_pytree_function(guide.sample), jax.random.split(rng_key, count)), x.dtype)[:, None]
-    log_probs = (np.asarray(map_draws(log_prob, z, 1)[..., 0], np.float64) for z in (x, y))
-    return y, next(log_probs), next(log_probs).ravel(), None
+    here, there = (np.asarray(map_draws(log_prob, z, 1)[..., 0], np.float64) for z in (x, y))
+    return y, here, there.ravel(), None
 
 
 def bridge(ratios_at_draws: np.ndarray, ratios_at_guide: np.ndarray) -> Evidence:

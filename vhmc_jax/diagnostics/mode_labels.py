@@ -85,7 +85,7 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray, values: Any =
 
 
 def values_at(x: Any, guide: Any, given: Any = None) -> Any:
-    """Values of a mixture of this package at flat draws (chain, draw, d), where they are not given; else None."""
+    """Values of a mixture of this package at flat draws (chain, draw, d), given or computed; None of another guide."""
     if not hasattr(guide, "on_host"):
         if given is not None:
             raise TypeError(f"guide_values are for a mixture of this package, got a {type(guide).__name__}")

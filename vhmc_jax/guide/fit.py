@@ -218,8 +218,9 @@ def _flat_logdensity(logdensity_fn: Callable, template: PyTree, x: Array) -> Arr
 def _mixture(
     shapes: Shapes, weights: np.ndarray | None = None, defensive_weight: float = 0.0, *, dtype: Any, df: float | None
 ) -> Any:
-    """A mixture of these shapes, with equal weights by default, and of a wide component with twice its covariance.
+    """A mixture of these shapes, with equal weights by default.
 
+    With a defensive weight there is a wide component besides, with twice the covariance of the others together.
     Student-t components have the covariances of the shapes where df > 2.
     """
     shrink = 1.0 if df is None or df <= 2 else np.sqrt((df - 2) / df)

@@ -77,10 +77,12 @@ class HostMixture:
 
 
 def log_sum_and_shares(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The logarithm of Σ exp along the last axis, and the share of each in that sum; NaN where all are −inf."""
+    """The logarithm of Σ exp along the last axis, and the shares in that sum, which are NaN where it is zero."""
     greatest = values.max(axis=-1, keepdims=True)
     greatest = np.where(np.isfinite(greatest), greatest, 0.0)
-    exponentials = np.exp(values - greatest)
-    total = exponentials.sum(axis=-1, keepdims=True)
+    shares = values - greatest
+    np.exp(shares, out=shares)
+    total = shares.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return (greatest + np.log(total))[..., 0], exponentials / total
+        shares /= total
+        return (greatest + np.log(total))[..., 0], shares

@@ -1,4 +1,4 @@
-"""Markov kernels, one file each."""
+"""Markov kernels, one file each; ``candidate`` holds what the jumps share."""
 
 from vhmc_jax.kernels.compose import ComposedInfo, ComposedState, cycle, mixture
 from vhmc_jax.kernels.equipotential import EquipotentialInfo, equipotential
@@ -8,7 +8,8 @@ from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.lhmc_et import lhmc_et
 from vhmc_jax.kernels.magnetic_hmc import MagneticState, magnetic_hmc
 from vhmc_jax.kernels.monomial_gamma_hmc import monomial_gamma_hmc
-from vhmc_jax.kernels.vhmc import VHMCInfo, variational, vhmc
+from vhmc_jax.kernels.variational import VHMCInfo, variational
+from vhmc_jax.kernels.vhmc import vhmc
 
 __all__ = [
     "ComposedInfo",

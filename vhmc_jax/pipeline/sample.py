@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from tqdm import tqdm
 
 from vhmc_jax import random
@@ -19,6 +18,7 @@ from vhmc_jax.diagnostics.evidence import log_evidence
 from vhmc_jax.diagnostics.mode_labels import values_at
 from vhmc_jax.diagnostics.mode_report import mode_report
 from vhmc_jax.guide import Modes, find_modes
+from vhmc_jax.pipeline.advice import advice, warn_of_narrow_starts
 from vhmc_jax.pipeline.clock import Clock
 from vhmc_jax.pipeline.frozen import Frozen, warm_up
 from vhmc_jax.pipeline.result import Phase, Result
@@ -30,9 +30,6 @@ EVIDENCE_SHARE, MOST_EVIDENCE_DRAWS = 1 / 8, 8192
 """Draws of the guide for the evidence, for each draw of the chains, and at most."""
 SHORT_RUN = 10_000
 """Iterations up to which production is compiled sooner: what it then takes longer is less than what is gained."""
-MANY_UNDISCOVERED = 0.02
-MANY_DIVERGENCES = 0.001
-WIDE_STARTS = 3
 FITTED = ("num_starts", "target_acceptance", "num_tries", "jump_probability", "friction", "num_pilot")
 """Arguments that the search and the fit take alone."""
 
@@ -147,7 +144,7 @@ def sample(
                     num_starts=num_starts,
                     progress=progress,
                 )
-                _warn_of_narrow_starts(initial_positions, modes)
+                warn_of_narrow_starts(initial_positions, modes)
             phases.append(_phase("discover", clock, modes.num_gradients, modes.num_densities))
             fit = functools.partial(
                 warm_up,
@@ -220,24 +217,10 @@ def sample(
         evidence=evidence,
         frozen=frozen,
         phases=tuple(phases),
-        warnings=(*(str(warning.message) for warning in caught), *_warnings(frozen, infos, report, evidence.notes)),
+        warnings=(*(str(warning.message) for warning in caught), *advice(frozen, infos, report, evidence.notes)),
         final_states=chains.final_states,
         next_iteration=chains.next_iteration,
     )
-
-
-def _warn_of_narrow_starts(initial_positions: PyTree | Callable, modes: Modes) -> None:
-    """One mode says little where the starts cover little more than that mode."""
-    if callable(initial_positions) or len(modes.logdensities) > 1:
-        return
-    starts = jax.vmap(lambda position: ravel_pytree(position)[0])(initial_positions)
-    scales = np.sqrt(np.diagonal(modes.covariances[0]))
-    if np.all(np.std(starts, axis=0) < WIDE_STARTS * scales):
-        warnings.warn(
-            f"All starts lie within {WIDE_STARTS} standard deviations of the one mode that they led to: others "
-            "may be out of their reach. Give initial_positions that cover the region, vj.box(low, high) for instance.",
-            stacklevel=3,
-        )
 
 
 def _keep(state: Any, info: Any) -> tuple[PyTree, Any, Array]:
@@ -295,34 +278,3 @@ def _num_burnin(frozen: Frozen) -> int:
     while stays**num > UNFORGOTTEN and num < MOST_BURNIN:
         num *= 2
     return num
-
-
-def _warnings(frozen: Frozen, infos: Any, report: Any, evidence_notes: tuple[str, ...]) -> list[str]:
-    """What may be wrong with a run, and what to do about it."""
-    found = list(evidence_notes)
-    num_modes = len(report.weights)
-    is_jump, accepted = np.asarray(infos.is_jump), np.asarray(infos.jump_accepted)
-    if is_jump.any() and not accepted.any():
-        found.append(
-            "No jump was accepted: the guide does not fit. Raise num_draws or max_components, or use Student-t "
-            "components (df=5)."
-        )
-    if num_modes > 1 and report.stuck_chains:
-        found.append(
-            f"{len(report.stuck_chains)} of {len(report.labels)} chains never left their mode: raise num_samples or "
-            "jump_probability."
-        )
-    if report.unseen_modes:
-        found.append(f"Modes {list(report.unseen_modes)} were never visited: raise num_samples.")
-    if frozen.modes.undiscovered_share > MANY_UNDISCOVERED:
-        found.append(
-            f"About {frozen.modes.undiscovered_share:.1%} of starting points lead to modes not yet found: "
-            "raise num_starts."
-        )
-    num_divergent = int(np.sum(np.asarray(infos.is_divergent)))
-    if num_divergent > MANY_DIVERGENCES * is_jump.size:
-        found.append(
-            f"{num_divergent} of {is_jump.size} steps diverged: raise target_acceptance, or change variables where "
-            "the density has an edge."
-        )
-    return found

@@ -40,8 +40,8 @@ class ProgressBar:
     def chunk_ends(self) -> Iterator[int]:
         """Numbers of iterations at which to come back to the host; the last is the total.
 
-        Each chunk is as long as the one before says that a quarter of a second will do: coming back costs about a
-        millisecond, so that short runs should seldom do it.
+        From one iteration on, each chunk has as many as will take about a quarter of a second, by the time of the one
+        before: to come back costs about a millisecond, so that a short run should seldom do it.
         """
         done, size = 0, 1 if self._is_chunked else self._total
         try:
@@ -49,8 +49,8 @@ class ProgressBar:
                 started = time.perf_counter()
                 done = min(done + size, self._total)
                 yield done
-                growth = CHUNK_SECONDS / (time.perf_counter() - started)
-                size = max(1, int(size * min(max(growth, 1 / 2), MOST_GROWTH)))
+                growth = CHUNK_SECONDS / max(time.perf_counter() - started, 1e-9)
+                size = max(1, int(size * min(growth, MOST_GROWTH)))
         finally:
             self._bar.close()
 
