@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from form import Case, Outcome, hashable
 
-TUNE_BUDGET = 1.0
+TUNE_BUDGET = 0.25
 NAME, PACKAGE, NUM_SEEDS = "flowMC", "flowMC", 5
 BUDGETS = (0.25, 1.0)
 NUM_CHAINS, NUM_LOCAL, NUM_GLOBAL, NUM_PRODUCTION_LOOPS = 64, 20, 50, 10
