@@ -363,7 +363,12 @@ def _phases(curves: dict[str, dict[str, Curve]]) -> str:
 
 def _how(curves: dict[str, dict[str, Curve]], folder: Path) -> str:
     records = [curve.record for by_sampler in curves.values() for curve in by_sampler.values()]
-    commits = sorted({record["environment"]["commit"] for record in records})
+    made_at: dict[str, list[str]] = {}
+    for name in MODULES:
+        made = {curves[target][name].record["environment"]["commit"] for target in curves if name in curves[target]}
+        if made:
+            made_at.setdefault(", ".join(sorted(made)), []).append(LABELS[name])
+    commits = "; ".join(f"{', '.join(names)} at commit {made}" for made, names in made_at.items())
     dates = sorted({record["environment"]["date"] for record in records})
     latest = max(records, key=lambda record: record["environment"]["date"])["environment"]
     versions = ", ".join(f"{package} {version}" for package, version in latest["versions"].items())
@@ -383,7 +388,7 @@ def _how(curves: dict[str, dict[str, Curve]], folder: Path) -> str:
         "All samplers know the same box of a target. Tempered SMC and parallel tempering start from the Gaussian with "
         "its mean and variance, which has no walls; nested sampling from the uniform density on it; the others from "
         "uniform starts in it. One gradient or one density value is one evaluation, K tries are K, an iid draw is one.",
-        f"Python {latest['python']}, {versions}; float32; {latest['machine']}. Commit {', '.join(commits)}; "
+        f"Python {latest['python']}, {versions}; float32; {latest['machine']}. {commits}. "
         f"{dates[0] if dates[0] == dates[-1] else dates[0] + ' to ' + dates[-1]}.",
     ]
     if first_calls := read(folder / FIRST_CALLS):
