@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from vhmc_jax.base import FlatDensity
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.equipotential import Solver, transform
 from vhmc_jax.dynamics.kinetic import gaussian_kinetic
 from vhmc_jax.dynamics.langevin import dlhmc

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vhmc_jax.guide.em import fit_mixture
-from vhmc_jax.guide.shrinkage import fit_gaussian
+from vhmc_jax.fit.em import fit_mixture
+from vhmc_jax.fit.shrinkage import fit_gaussian
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
-from vhmc_jax.guide import envelope
-from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
+from vhmc_jax.fit import envelope
+from vhmc_jax.fit.envelope import best_envelope, jump_acceptance
 
 TARGET = vj.targets.near_pair(0.7)
 GUIDE = vj.GaussianMixture(

@@ -9,7 +9,7 @@ from counting import counted
 
 import vhmc_jax as vj
 from vhmc_jax import targets
-from vhmc_jax.base import FlatDensity
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics import equipotential
 from vhmc_jax.dynamics.equipotential import Solver, initial_step, transform, transform_sequence
 

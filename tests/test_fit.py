@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
-from vhmc_jax.guide.fit import _resample, _warn
-from vhmc_jax.guide.pool import Pool
+from vhmc_jax.fit.fit_guide import _resample, _warn
+from vhmc_jax.fit.pool import Pool
 
 pytestmark = pytest.mark.slow
 SMALL = {"num_draws": 256, "num_chains": 8, "num_warmup": 48, "num_weight_draws": 512}

@@ -14,10 +14,12 @@ from jax.tree_util import Partial
 
 import vhmc_jax as vj
 from vhmc_jax import targets
-from vhmc_jax.base import Kernel, cast, flatten
+from vhmc_jax.arguments import cast
+from vhmc_jax.base import Kernel
+from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.leapfrog import kick, leapfrog
-from vhmc_jax.kernels.hmc import init, trajectory
 from vhmc_jax.metropolis import MetropolisStep, Proposal, accept, log_acceptance, metropolis_info
+from vhmc_jax.moves.trajectory import init, trajectory
 
 pytestmark = pytest.mark.statistical
 

@@ -12,8 +12,8 @@ from invariance import assert_invariant, assert_not_invariant, check_invariance,
 
 import vhmc_jax as vj
 from vhmc_jax import random
-from vhmc_jax.base import FlatDensity
-from vhmc_jax.kernels.candidate import jump_from_guide
+from vhmc_jax.density import FlatDensity
+from vhmc_jax.moves.candidate import jump_from_guide
 
 LOG_ENVELOPES = {"too small by 2": -2.0, "right": 0.0, "too large by 3": 3.0}
 every_envelope = pytest.mark.parametrize("log_envelope", LOG_ENVELOPES.values(), ids=LOG_ENVELOPES.keys())

@@ -8,7 +8,7 @@ from counting import counted
 from scipy import stats
 
 from vhmc_jax import targets
-from vhmc_jax.base import FlatDensity
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import gaussian_kinetic
 from vhmc_jax.dynamics.langevin import dlhmc, stochastic_drift, thermostat
 from vhmc_jax.dynamics.leapfrog import drift, kick, leapfrog

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vhmc_jax import targets
-from vhmc_jax.base import FlatDensity
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import gaussian_kinetic
 from vhmc_jax.dynamics.leapfrog import drift, kick, leapfrog, longest_lane, step_count
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import expm
 
 from vhmc_jax import targets
-from vhmc_jax.base import FlatDensity
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import covariance_factor, gaussian_kinetic
 from vhmc_jax.dynamics.leapfrog import leapfrog
 from vhmc_jax.dynamics.magnetic import as_field, magnetic_drift, magnetic_flow, magnetic_leapfrog

@@ -7,7 +7,7 @@ import pytest
 
 from vhmc_jax.diagnostics import log_evidence
 from vhmc_jax.diagnostics.bridge import Bridge
-from vhmc_jax.diagnostics.mode_bridge import ModeShares, bridge_modes
+from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
 from vhmc_jax.guide.mixture import GaussianMixture
 
 TRUTH = np.array([0.7, 0.3])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vhmc_jax.diagnostics import mode_report
-from vhmc_jax.diagnostics.mode_weights import _stationary, _student_quantile
+from vhmc_jax.diagnostics.modes.weights import _stationary, _student_quantile
 
 WEIGHTS = np.array([0.1, 0.6, 0.3])
 CENTRES = np.array([[-10.0, 0.0], [0.0, 5.0], [10.0, 0.0]])

@@ -9,9 +9,9 @@ import pytest
 from counting import num_compiled
 
 from vhmc_jax import targets
-from vhmc_jax.guide import merge, starts
-from vhmc_jax.guide.modes import find_modes
-from vhmc_jax.guide.starts import box
+from vhmc_jax.search import merge, starts
+from vhmc_jax.search.modes import find_modes
+from vhmc_jax.search.starts import box
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from counting import counted
 from invariance import assert_invariant, assert_not_invariant, check_invariance, check_mixing
 from scipy import stats
 
-from vhmc_jax.base import cast
+from vhmc_jax.arguments import cast
 from vhmc_jax.dynamics.kinetic import gaussian_kinetic
 from vhmc_jax.dynamics.monomial import MonomialKinetic, monomial_kinetic
 from vhmc_jax.kernels.monomial_gamma_hmc import monomial_gamma_hmc

@@ -7,8 +7,8 @@ import pytest
 from jax.tree_util import Partial
 
 import vhmc_jax as vj
-from vhmc_jax.guide.pool import Pool, judge
-from vhmc_jax.guide.shapes import Shapes
+from vhmc_jax.fit.pool import Pool, judge
+from vhmc_jax.fit.shapes import Shapes
 
 TARGET = vj.targets.near_pair(0.7)
 DENSITY = Partial(TARGET.logdensity)

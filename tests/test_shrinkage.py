@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.scipy.linalg import solve_triangular
 
-from vhmc_jax.guide.shrinkage import fit_gaussian, mean_share, shrink
+from vhmc_jax.fit.shrinkage import fit_gaussian, mean_share, shrink
 
 fit = jax.jit(fit_gaussian)
 

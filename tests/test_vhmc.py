@@ -14,7 +14,7 @@ import vhmc_jax as vj
 from vhmc_jax import targets
 from vhmc_jax.base import Kernel
 
-MODULE = importlib.import_module("vhmc_jax.kernels.variational")
+MODULE = importlib.import_module("vhmc_jax.kernels.with_jumps")
 # Envelopes too small by 2, right and too large by 3 for a guide and a target that are both normalised.
 GRID = [(beta, log_envelope) for beta in (0.0, 0.05, 0.5, 1.0) for log_envelope in (-2.0, 0.0, 3.0)]
 SQUARE = [(0.0, 0.0), (0.05, 3.0), (0.5, -2.0), (1.0, 0.0)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from vhmc_jax.guide.weights import weigh_components, weight_errors
+from vhmc_jax.fit.weights import weigh_components, weight_errors
 
 MEANS, SCALES, WEIGHTS = np.array([-2.0, 1.0]), np.array([1.0, 0.7]), np.array([0.7, 0.3])
 

@@ -2,16 +2,8 @@
 
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State
-from vhmc_jax.guide import (
-    GaussianMixture,
-    GuideReport,
-    Modes,
-    StudentTMixture,
-    box,
-    estimate_log_envelope,
-    find_modes,
-    fit_guide,
-)
+from vhmc_jax.fit import GuideReport, estimate_log_envelope, fit_guide
+from vhmc_jax.guide import GaussianMixture, StudentTMixture
 from vhmc_jax.kernels import (
     ComposedInfo,
     ComposedState,
@@ -34,6 +26,7 @@ from vhmc_jax.kernels import (
 )
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
+from vhmc_jax.search import Modes, box, find_modes
 
 __all__ = [
     "AdaptedStepSize",

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vhmc_jax.base import is_concrete
+from vhmc_jax.arguments import is_concrete
 
 SEQUENTIAL = (("xla_cpu_scheduler_type", "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"),)
 """Mostly one kernel after another; each may still use several threads."""

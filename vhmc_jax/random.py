@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vhmc_jax.base import Array, is_concrete
+from vhmc_jax.arguments import is_concrete
+from vhmc_jax.base import Array
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)

@@ -11,7 +11,7 @@ from e5_posterior import Problem, Run, logdensity, on_one_core, one_by_one, over
 from jax.tree_util import Partial
 
 import vhmc_jax as vj
-from vhmc_jax.guide.envelope import best_envelope
+from vhmc_jax.fit.envelope import best_envelope
 
 METHODS = ("LR", "VBLR", "HMC", "VHMC")
 TUNED = ("HMC tuned", "VHMC tuned")

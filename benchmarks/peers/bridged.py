@@ -10,7 +10,7 @@ import numpy as np
 import ours
 from form import Case, Outcome
 
-from vhmc_jax.diagnostics.mode_labels import shares_of_modes, values_at
+from vhmc_jax.diagnostics.modes.labels import shares_of_modes, values_at
 
 NAME, PACKAGE, NUM_SEEDS = "VHMC, by bridge", "vhmc_jax", None
 BUDGETS, grid, TUNE_BUDGET = ours.BUDGETS, ours.grid, ours.TUNE_BUDGET

@@ -6,8 +6,8 @@ from vhmc_jax.diagnostics.evidence import Evidence, log_evidence
 from vhmc_jax.diagnostics.inference_data import to_arviz
 from vhmc_jax.diagnostics.mean_error import relative_error_of_mean
 from vhmc_jax.diagnostics.mmd import gaussian_kernel, mmd, mmd_curve
-from vhmc_jax.diagnostics.mode_plots import plot_mode_weights, plot_transitions
-from vhmc_jax.diagnostics.mode_report import ModeReport, mode_report
+from vhmc_jax.diagnostics.modes.plots import plot_mode_weights, plot_transitions
+from vhmc_jax.diagnostics.modes.report import ModeReport, mode_report
 from vhmc_jax.diagnostics.pareto import pareto_k
 from vhmc_jax.diagnostics.plots import plot_autocorrelation, plot_mmd, plot_scatter, plot_trace
 from vhmc_jax.diagnostics.rhat import rhat

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vhmc_jax.base import is_concrete
+from vhmc_jax.arguments import is_concrete
 from vhmc_jax.programs import SOON_COMPILED, program
 
 # Elements in one block of chains. From 2^19 to 2^22 the time of an ESS over 10^8 draws was flat.

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from vhmc_jax.base import is_concrete
+from vhmc_jax.arguments import is_concrete
 from vhmc_jax.diagnostics.autocorrelation import centre, spectrum
 from vhmc_jax.diagnostics.draws import check_draws, host_or_compiled, map_blocks, namespace, smooth_length, split_chains
 from vhmc_jax.diagnostics.ranks import map_components, normal_scores, quantiles

@@ -14,12 +14,13 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
-from vhmc_jax.base import as_count, as_pytree_function
+from vhmc_jax.arguments import as_count
+from vhmc_jax.base import as_pytree_function
 from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.draws import check_draws, flatten_draws, map_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
-from vhmc_jax.diagnostics.mode_bridge import ModeShares, bridge_modes
-from vhmc_jax.diagnostics.mode_labels import modes_of_components, shares_of_modes, values_at
+from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
+from vhmc_jax.diagnostics.modes.labels import modes_of_components, shares_of_modes, values_at
 from vhmc_jax.diagnostics.pareto import pareto_k
 
 MAX_GUIDE_DRAWS = 100_000

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from vhmc_jax.base import is_concrete
+from vhmc_jax.arguments import is_concrete
 from vhmc_jax.diagnostics.draws import check_draws, flatten_draws
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from vhmc_jax.base import is_concrete
+from vhmc_jax.arguments import is_concrete
 from vhmc_jax.diagnostics.autocorrelation import centre
 from vhmc_jax.diagnostics.draws import check_draws, host_or_compiled, map_blocks, namespace, split_chains
 from vhmc_jax.diagnostics.ess import MIN_DRAWS

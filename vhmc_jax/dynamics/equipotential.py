@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from vhmc_jax.base import Array, FlatDensity
+from vhmc_jax.base import Array
+from vhmc_jax.density import FlatDensity
 
 SOLVERS = ("deflated_newton", "paper")
 

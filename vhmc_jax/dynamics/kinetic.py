@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, as_array, inverse_factors, is_concrete, products
+from vhmc_jax.arguments import as_array, is_concrete
+from vhmc_jax.base import Array
+from vhmc_jax.linalg import inverse_factors, products
 
 
 @jax.tree_util.register_dataclass

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
-from vhmc_jax.base import Array, FlatDensity, State
+from vhmc_jax.base import Array, State
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import GaussianKinetic, inner
 from vhmc_jax.dynamics.leapfrog import drift, kick, whole_steps
 

@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, FlatDensity, State, as_count
+from vhmc_jax.arguments import as_count
+from vhmc_jax.base import Array, State
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import GaussianKinetic
 
 

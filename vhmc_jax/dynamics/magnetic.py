@@ -15,7 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vhmc_jax.base import Array, FlatDensity, State, is_concrete
+from vhmc_jax.arguments import is_concrete
+from vhmc_jax.base import Array, State
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import GaussianKinetic, multiply
 from vhmc_jax.dynamics.leapfrog import kick, longest_lane
 

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, as_parameter
+from vhmc_jax.arguments import as_parameter
+from vhmc_jax.base import Array
 from vhmc_jax.dynamics.kinetic import covariance_factor
 
 MAX_ROUNDS = 200

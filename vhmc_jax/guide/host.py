@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhmc_jax.diagnostics.distances import squared_distances
+from vhmc_jax.guide.distances import squared_distances
 
 
 class GuideValues(NamedTuple):

@@ -19,8 +19,10 @@ import numpy as np
 import scipy.special
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, as_array, inverse_factors, is_concrete, products
+from vhmc_jax.arguments import as_array, is_concrete
+from vhmc_jax.base import Array
 from vhmc_jax.guide.host import HostMixture
+from vhmc_jax.linalg import inverse_factors, products
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 

@@ -8,8 +8,8 @@ from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.lhmc_et import lhmc_et
 from vhmc_jax.kernels.magnetic_hmc import MagneticState, magnetic_hmc
 from vhmc_jax.kernels.monomial_gamma_hmc import monomial_gamma_hmc
-from vhmc_jax.kernels.variational import VHMCInfo, variational
 from vhmc_jax.kernels.vhmc import vhmc
+from vhmc_jax.kernels.with_jumps import VHMCInfo, variational
 
 __all__ = [
     "ComposedInfo",

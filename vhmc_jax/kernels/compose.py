@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function, is_concrete
+from vhmc_jax.arguments import is_concrete
+from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function
 from vhmc_jax.lazy import lazy_cond
 
 

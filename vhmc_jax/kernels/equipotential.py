@@ -12,18 +12,9 @@ import jax
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import (
-    Array,
-    FlatDensity,
-    Kernel,
-    PyTree,
-    State,
-    as_count,
-    as_pytree_function,
-    cast,
-    flatten,
-    init_state,
-)
+from vhmc_jax.arguments import as_count, cast
+from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function
+from vhmc_jax.density import FlatDensity, flatten, init_state
 from vhmc_jax.dynamics.equipotential import SOLVERS, Solver, Transformed, transform_sequence
 from vhmc_jax.dynamics.kinetic import covariance_factor, multiply
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info

@@ -4,25 +4,17 @@ Notation: H(θ, p) = U(θ) + K(p) with U = −log density and p ~ N(0, M).
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, PyTree, State, as_parameter, as_pytree_function, cast, flatten, init_state
-from vhmc_jax.dynamics.kinetic import GaussianKinetic, gaussian_kinetic
-from vhmc_jax.dynamics.leapfrog import StepCount, leapfrog, step_count
+from vhmc_jax.arguments import cast
+from vhmc_jax.base import Kernel, State
+from vhmc_jax.density import flatten
+from vhmc_jax.dynamics.leapfrog import leapfrog
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
-
-
-class Trajectory(NamedTuple):
-    """What a kernel with trajectories is made of; the numbers are arguments of the compiled program."""
-
-    logdensity_fn: Callable
-    step_size: Array
-    step_count: StepCount
-    kinetic: GaussianKinetic
+from vhmc_jax.moves.trajectory import Trajectory, init, trajectory
 
 
 def hmc(
@@ -63,25 +55,6 @@ def hmc(
     """
     settings = trajectory(logdensity_fn, step_size, num_integration_steps, inverse_mass_matrix)
     return Kernel(Partial(init, settings), MetropolisStep(Partial(propose, settings)))
-
-
-def trajectory(
-    logdensity_fn: Callable, step_size: Any, num_integration_steps: Any, inverse_mass_matrix: Any
-) -> Trajectory:
-    """Check the arguments that kernels with trajectories share."""
-    return Trajectory(
-        as_pytree_function(logdensity_fn),
-        as_parameter("step_size", step_size, positive=True),
-        step_count(num_integration_steps),
-        gaussian_kinetic(inverse_mass_matrix),
-    )
-
-
-def init(settings: Trajectory, position: PyTree, rng_key: Array | None = None) -> State:
-    """The state at ``position``; raises where the mass does not fit it."""
-    state = init_state(settings.logdensity_fn, position, rng_key)
-    settings.kinetic.check_dimension(sum(leaf.size for leaf in jax.tree.leaves(state.position)))
-    return state
 
 
 def propose(settings: Trajectory, rng_key: Any, state: State) -> Proposal:

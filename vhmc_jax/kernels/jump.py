@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function, flatten, init_state
-from vhmc_jax.kernels.candidate import Jump, jump_from_guide, jump_log_acceptance
+from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
+from vhmc_jax.density import flatten, init_state
 from vhmc_jax.metropolis import Proposal, accept
+from vhmc_jax.moves.candidate import Jump, jump_from_guide, jump_log_acceptance
 
 
 class JumpState(NamedTuple):

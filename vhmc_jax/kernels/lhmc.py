@@ -9,10 +9,12 @@ from typing import Any
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, State, as_parameter, cast, flatten
+from vhmc_jax.arguments import as_parameter, cast
+from vhmc_jax.base import Array, Kernel, State
+from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.langevin import dlhmc
-from vhmc_jax.kernels.hmc import Trajectory, init, trajectory
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
+from vhmc_jax.moves.trajectory import Trajectory, init, trajectory
 
 
 def lhmc(

@@ -11,14 +11,16 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, PyTree, State, as_parameter, cast, flatten
+from vhmc_jax.arguments import as_parameter, cast
+from vhmc_jax.base import Array, Kernel, PyTree, State
+from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.equipotential import Transformed
 from vhmc_jax.dynamics.langevin import dlhmc
 from vhmc_jax.kernels.equipotential import Transformations, equipotential_info, transformations
-from vhmc_jax.kernels.hmc import Trajectory, trajectory
-from vhmc_jax.kernels.hmc import init as init_trajectory
 from vhmc_jax.lazy import lazy_cond
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance
+from vhmc_jax.moves.trajectory import Trajectory, trajectory
+from vhmc_jax.moves.trajectory import init as init_trajectory
 
 
 def lhmc_et(

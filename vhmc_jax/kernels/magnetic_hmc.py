@@ -13,12 +13,14 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Info, Kernel, PyTree, cast, flatten
+from vhmc_jax.arguments import cast
+from vhmc_jax.base import Array, Info, Kernel, PyTree
+from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.kinetic import covariance_factor
 from vhmc_jax.dynamics.magnetic import MagneticFlow, as_field, magnetic_flow, magnetic_leapfrog
-from vhmc_jax.kernels.hmc import Trajectory, trajectory
-from vhmc_jax.kernels.hmc import init as init_trajectory
 from vhmc_jax.metropolis import Proposal, accept, log_acceptance, metropolis_info
+from vhmc_jax.moves.trajectory import Trajectory, trajectory
+from vhmc_jax.moves.trajectory import init as init_trajectory
 
 
 class MagneticState(NamedTuple):

@@ -10,8 +10,9 @@ from jax.tree_util import Partial
 
 from vhmc_jax.base import Kernel
 from vhmc_jax.dynamics.monomial import monomial_kinetic
-from vhmc_jax.kernels.hmc import init, propose, trajectory
+from vhmc_jax.kernels.hmc import propose
 from vhmc_jax.metropolis import MetropolisStep
+from vhmc_jax.moves.trajectory import init, trajectory
 
 
 def monomial_gamma_hmc(

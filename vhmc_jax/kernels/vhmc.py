@@ -8,7 +8,7 @@ from typing import Any
 
 from vhmc_jax.base import Kernel
 from vhmc_jax.kernels.lhmc import lhmc
-from vhmc_jax.kernels.variational import variational
+from vhmc_jax.kernels.with_jumps import variational
 
 
 def vhmc(

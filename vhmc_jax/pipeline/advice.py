@@ -9,8 +9,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from vhmc_jax.base import PyTree
-from vhmc_jax.guide import Modes
 from vhmc_jax.pipeline.frozen import Frozen
+from vhmc_jax.search import Modes
 
 MANY_UNDISCOVERED = 0.02
 MANY_DIVERGENCES = 0.001

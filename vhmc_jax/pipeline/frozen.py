@@ -8,12 +8,14 @@ import numpy as np
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function, unravel_rows
-from vhmc_jax.guide import GuideReport, Modes, fit_guide
+from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
+from vhmc_jax.density import unravel_rows
+from vhmc_jax.fit import GuideReport, fit_guide
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.vhmc import vhmc
 from vhmc_jax.pipeline.step_size import step_size_for
 from vhmc_jax.runner.adaptation import adapt_step_size
+from vhmc_jax.search import Modes
 
 NUM_STEPS = (1, 3)
 """Leapfrog steps of the local move: between jumps it has to spread within a mode, not to cross it."""

@@ -8,7 +8,7 @@ import numpy as np
 from vhmc_jax.base import PyTree
 from vhmc_jax.diagnostics import to_arviz
 from vhmc_jax.diagnostics.evidence import Evidence
-from vhmc_jax.diagnostics.mode_report import ModeReport
+from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
 from vhmc_jax.pipeline.frozen import Frozen
 

@@ -12,17 +12,18 @@ import numpy as np
 from tqdm import tqdm
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_pytree_function
+from vhmc_jax.arguments import as_count, as_parameter
+from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.diagnostics.evidence import log_evidence
-from vhmc_jax.diagnostics.mode_labels import values_at
-from vhmc_jax.diagnostics.mode_report import mode_report
-from vhmc_jax.guide import Modes, find_modes
+from vhmc_jax.diagnostics.modes.labels import values_at
+from vhmc_jax.diagnostics.modes.report import mode_report
 from vhmc_jax.pipeline.advice import advice, warn_of_narrow_starts
 from vhmc_jax.pipeline.clock import Clock
 from vhmc_jax.pipeline.frozen import Frozen, warm_up
 from vhmc_jax.pipeline.result import Phase, Result
 from vhmc_jax.runner.chains import Chains, run_chains
+from vhmc_jax.search import Modes, find_modes
 
 LEAST_BURNIN, MOST_BURNIN, UNFORGOTTEN = 10, 80, 1e-3
 """Burn-in goes on, within these bounds, until so few chains have not jumped."""

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_position, as_pytree_function
+from vhmc_jax.arguments import as_count, as_parameter, as_position
+from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.programs import SOON_COMPILED, program
 
 SHRINKAGE, STABILISATION, FORGETTING = 0.05, 10.0, 0.75

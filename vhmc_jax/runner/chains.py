@@ -15,17 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax import random
-from vhmc_jax.base import (
-    Array,
-    Info,
-    Kernel,
-    PyTree,
-    as_count,
-    as_position,
-    as_pytree_function,
-    describe,
-    is_concrete,
-)
+from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
+from vhmc_jax.base import Array, Info, Kernel, PyTree, as_pytree_function
 from vhmc_jax.programs import SOON_COMPILED, program
 from vhmc_jax.runner.progress import Interrupt, ProgressBar
 

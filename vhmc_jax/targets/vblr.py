@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vhmc_jax.base import Array, as_count, as_parameter
+from vhmc_jax.arguments import as_count, as_parameter
+from vhmc_jax.base import Array
 from vhmc_jax.targets.logistic import LogisticRegressionTarget
 
 HALVINGS = 0.5 ** np.arange(12)

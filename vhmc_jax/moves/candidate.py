@@ -13,17 +13,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from vhmc_jax import random
-from vhmc_jax.base import (
-    Array,
-    FlatDensity,
-    PyTree,
-    State,
-    as_count,
-    as_parameter,
-    as_pytree_function,
-    cast,
-    is_concrete,
-)
+from vhmc_jax.arguments import as_count, as_parameter, cast, is_concrete
+from vhmc_jax.base import Array, PyTree, State, as_pytree_function
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.lazy import lazy_cond
 
 FORMS = ("exact", "paper")

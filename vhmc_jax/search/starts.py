@@ -9,7 +9,8 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, PyTree, as_count, as_position, as_pytree_function, describe, is_concrete
+from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
+from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.programs import SOON_COMPILED, program
 
 BLOCK = 512

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from vhmc_jax.base import Array, FlatDensity, PyTree
-from vhmc_jax.guide.ascent import ARRIVAL
+from vhmc_jax.base import Array, PyTree
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.programs import SOON_COMPILED, program
+from vhmc_jax.search.ascent import ARRIVAL
 
 BARRIER = 1e-3
 """Change of the log density that counts, beside rounding."""

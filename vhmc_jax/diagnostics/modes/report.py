@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from vhmc_jax.diagnostics.draws import check_draws
-from vhmc_jax.diagnostics.mode_labels import (
+from vhmc_jax.diagnostics.modes.labels import (
     ModeLabels,
     labels_as_given,
     labels_from_centres,
     labels_from_guide,
     modes_of_components,
 )
-from vhmc_jax.diagnostics.mode_table import mode_notes, mode_table
-from vhmc_jax.diagnostics.mode_weights import mode_weights
+from vhmc_jax.diagnostics.modes.table import mode_notes, mode_table
+from vhmc_jax.diagnostics.modes.weights import mode_weights
 from vhmc_jax.diagnostics.rhat import rhat
 
 

@@ -20,9 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from vhmc_jax.base import Array, as_count
+from vhmc_jax.arguments import as_count
+from vhmc_jax.base import Array
+from vhmc_jax.fit.shrinkage import GaussianFit, shrink
 from vhmc_jax.guide.mixture import GaussianMixture
-from vhmc_jax.guide.shrinkage import GaussianFit, shrink
 
 MAX_ITERATIONS = 100
 TOLERANCE = 1e-4

@@ -10,10 +10,10 @@ from jax.scipy.linalg import solve_triangular
 
 from vhmc_jax.base import Array
 from vhmc_jax.diagnostics.ess import ess
-from vhmc_jax.guide.em import fit_mixture
-from vhmc_jax.guide.local_draws import LocalDraws, draw_locally
-from vhmc_jax.guide.modes import Modes
-from vhmc_jax.guide.shrinkage import GaussianFit, fit_gaussian
+from vhmc_jax.fit.em import fit_mixture
+from vhmc_jax.fit.local_draws import LocalDraws, draw_locally
+from vhmc_jax.fit.shrinkage import GaussianFit, fit_gaussian
+from vhmc_jax.search.modes import Modes
 
 
 class Shapes(NamedTuple):

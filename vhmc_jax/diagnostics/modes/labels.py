@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax.base import as_pytree_function
-from vhmc_jax.diagnostics.distances import squared_distances, whitenings_of
 from vhmc_jax.diagnostics.draws import flatten_draws, map_draws
+from vhmc_jax.guide.distances import squared_distances, whitenings_of
 
 # Draws of a Gaussian mode lie this many standard deviations out, on a normal scale, once in 10^9.
 FAR = 6.0

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax.base import PyTree
-from vhmc_jax.guide.ascent import ARRIVED, ESCAPED, OUTSIDE, UNCONVERGED, Ascent
-from vhmc_jax.guide.polish import BARRIER, PROFILE, SEGMENT, Top, depth_between, polish, profile_widths
+from vhmc_jax.search.ascent import ARRIVED, ESCAPED, OUTSIDE, UNCONVERGED, Ascent
+from vhmc_jax.search.polish import BARRIER, PROFILE, SEGMENT, Top, depth_between, polish, profile_widths
 
 CLOSE = 0.2
 """Within so many standard deviations of a top, a point whose density fits the curvature belongs to it."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from vhmc_jax.diagnostics.mode_report import ModeReport
+    from vhmc_jax.diagnostics.modes.report import ModeReport
 
 # Matrices of more modes than this do not fit a screen and are left to the report's fields.
 MAX_PRINTED = 10

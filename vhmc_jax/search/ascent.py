@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from vhmc_jax.base import Array, FlatDensity, PyTree
+from vhmc_jax.base import Array, PyTree
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.programs import SOON_COMPILED, program
 
 CLIMBING, ARRIVED, OUTSIDE, ESCAPED, UNCONVERGED = range(5)

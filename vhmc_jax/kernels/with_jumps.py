@@ -14,21 +14,12 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import (
-    Array,
-    Info,
-    Kernel,
-    PyTree,
-    State,
-    as_parameter,
-    as_pytree_function,
-    cast,
-    flatten,
-    is_concrete,
-)
-from vhmc_jax.kernels.candidate import Jump, jump_from_guide, jump_log_acceptance
+from vhmc_jax.arguments import as_parameter, cast, is_concrete
+from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_pytree_function
+from vhmc_jax.density import flatten
 from vhmc_jax.lazy import lazy_cond
 from vhmc_jax.metropolis import Proposal, accept, accept_by
+from vhmc_jax.moves.candidate import Jump, jump_from_guide, jump_log_acceptance
 
 MOSTLY = 0.5
 """β from which the jump is the move that all chains of a batch make at once, and the local one that of a few."""

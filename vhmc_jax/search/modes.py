@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from vhmc_jax.base import Array, PyTree, as_array, as_count, as_pytree_function, require_scalar, unravel_rows
-from vhmc_jax.guide.ascent import ascend
-from vhmc_jax.guide.merge import ModeTable
-from vhmc_jax.guide.starts import Starts
+from vhmc_jax.arguments import as_array, as_count
+from vhmc_jax.base import Array, PyTree, as_pytree_function
+from vhmc_jax.density import require_scalar, unravel_rows
+from vhmc_jax.search.ascent import ascend
+from vhmc_jax.search.merge import ModeTable
+from vhmc_jax.search.starts import Starts
 
 STARTS_PER_MODE = 32
 LEAST_COUNT = 3

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 
 from vhmc_jax.base import Array
-from vhmc_jax.diagnostics.mode_labels import shares_of_modes
+from vhmc_jax.diagnostics.modes.labels import shares_of_modes
 from vhmc_jax.diagnostics.pareto import pareto_k
-from vhmc_jax.guide.envelope import best_envelope, jump_acceptance
-from vhmc_jax.guide.shapes import Shapes
+from vhmc_jax.fit.envelope import best_envelope, jump_acceptance
+from vhmc_jax.fit.shapes import Shapes
 from vhmc_jax.programs import SOON_COMPILED, program
 
 GOOD_ACCEPTANCE = 0.9

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vhmc_jax.diagnostics.mode_report import ModeReport
+from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.plots import COLOURS, new_axes
 
 # Cells of larger matrices are too small for a number.

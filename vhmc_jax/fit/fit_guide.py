@@ -12,13 +12,14 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, PyTree, as_count, as_parameter, as_pytree_function
+from vhmc_jax.arguments import as_count, as_parameter
+from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.diagnostics.draws import flatten_draws
+from vhmc_jax.fit.pool import GOOD_ACCEPTANCE, Pool, judge
+from vhmc_jax.fit.shapes import LocalFit, Shapes, laplace
+from vhmc_jax.fit.weights import ComponentWeights, weigh_components, weight_errors
 from vhmc_jax.guide.mixture import GaussianMixture, StudentTMixture
-from vhmc_jax.guide.modes import Modes
-from vhmc_jax.guide.pool import GOOD_ACCEPTANCE, Pool, judge
-from vhmc_jax.guide.shapes import LocalFit, Shapes, laplace
-from vhmc_jax.guide.weights import ComponentWeights, weigh_components, weight_errors
+from vhmc_jax.search.modes import Modes
 
 HIGH_PARETO_K = 0.7
 LEAST_HALO = 0.02

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from vhmc_jax.base import Array, as_count, as_pytree_function
+from vhmc_jax.arguments import as_count
+from vhmc_jax.base import Array, as_pytree_function
 
 GRID_SIZE, NUM_ROUNDS = 24, 2
 """Values of log c that are tried, and how often between ever closer ends."""

@@ -1,0 +1,1 @@
+"""Modes as the chains saw them: labels, weights, a report and its pictures."""
