@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
-from vhmc_jax.fit.fit_guide import _resample, _warn
-from vhmc_jax.fit.pool import Pool
+from vhmc_jax.fit.fit_guide import _notes
+from vhmc_jax.fit.pool import Judged
 
 pytestmark = pytest.mark.slow
 SMALL = {"num_draws": 256, "num_chains": 8, "num_warmup": 48, "num_weight_draws": 512}
@@ -50,11 +50,13 @@ def test_weights_of_the_far_pair_have_honest_errors(far):
 
 def test_where_laplace_will_do_no_chains_are_run(far):
     target, modes, (_, report) = far
+    assert report.is_laplace
     assert report.num_gradients == 0
     assert np.all(np.isnan(report.step_sizes))
     _, chained = vj.fit_guide(
         jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, good_acceptance=1.0, **SMALL
     )
+    assert not chained.is_laplace
     assert chained.num_gradients > 0
     assert np.all(chained.step_sizes > 0)
 
@@ -136,16 +138,12 @@ def test_bad_arguments_are_named(far, argument, value):
         vj.fit_guide(jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, **{argument: value})
 
 
-def test_a_poor_fit_is_warned_of_where_jumps_fail_too(far):
-    report = far[2][1]._replace(pareto_k=np.array([0.9, 0.9]), expected_acceptance_by_mode=np.array([0.95, 0.4]))
-    with pytest.warns(UserWarning, match=r"Pareto-k is above 0.7 for modes \[1\]"):
-        _warn(report, least_weight=0.01)
-    _warn(report, least_weight=0.4)
-    _warn(report._replace(expected_acceptance_by_mode=np.array([0.95, 0.95])), least_weight=0.01)
-
-
-def test_no_chain_starts_where_the_density_is_zero():
-    pool = Pool(None, None, np.arange(8.0).reshape(1, 8, 1), None, None, 8)
-    log_importance = np.where(np.arange(8) < 3, 0.0, -np.inf)
-    starts = _resample(np.random.default_rng(0), pool, log_importance)
-    np.testing.assert_array_equal(np.sort(starts[:, 0]), [0.0, 1.0, 2.0])
+def test_a_poor_fit_is_noted_where_jumps_fail_too(far):
+    report = far[2][1]
+    judged = Judged(*(getattr(report, name) for name in Judged._fields))
+    poor = judged._replace(pareto_k=np.array([0.9, 0.9]), expected_acceptance_by_mode=np.array([0.95, 0.4]))
+    (note,) = _notes(poor, report.mode_weights, least_weight=0.01)
+    assert "Pareto-k is above 0.7 for modes [1]" in note
+    assert _notes(poor, report.mode_weights, least_weight=0.4) == ()
+    fine = poor._replace(expected_acceptance_by_mode=np.array([0.95, 0.95]))
+    assert _notes(fine, report.mode_weights, least_weight=0.01) == ()

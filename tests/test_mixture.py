@@ -1,5 +1,7 @@
 """The built-in guides against SciPy, and their draws against their densities."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,8 +56,8 @@ def test_density_is_that_of_scipy(make, k, d):
     np.testing.assert_allclose(values, scipy_log_prob(mixture, points).reshape(-1), rtol=1e-10)
     # Power: the covariance is L Lᵀ and not LᵀL.
     if d > 1:
-        wrong = jax.tree_util.tree_map(lambda a: a, mixture)
-        wrong._set(whitenings=jnp.swapaxes(mixture.whitenings, 1, 2))
+        prepared = mixture.prepared()
+        wrong = dataclasses.replace(prepared, whitenings=jnp.swapaxes(prepared.whitenings, 1, 2))
         assert np.max(np.abs(jax.vmap(wrong.log_prob)(points) - values)) > 0.1
 
 
@@ -114,7 +116,7 @@ def arguments(mixture):
 def test_radial_law_of_one_component(make):
     mixture = make(1, 3)
     draws = jax.jit(jax.vmap(mixture.sample))(jax.random.split(jax.random.key(1), 20_000))
-    white = (draws - mixture.means[0]) @ mixture.whitenings[0].T
+    white = (draws - mixture.means[0]) @ mixture.prepared().whitenings[0].T
     squared = np.sum(np.asarray(white) ** 2, axis=1) / 3
     heavy = stats.f(3, 3.0).cdf  # df of the first component is 3
     light = stats.chi2(3, scale=1 / 3).cdf
@@ -166,11 +168,30 @@ def test_mixture_is_built_under_transformations():
     assert log_prob(log_weights, means, factors) == pytest.approx(float(expected), rel=1e-12)
     stacked = [jnp.stack([a, a]) for a in (log_weights, means, factors)]
     batch = jax.vmap(lambda *a: StudentTMixture(*a, 4.0))(*stacked)
-    assert batch.whitenings.shape == (2, 2, 2, 2)
+    assert jax.vmap(lambda mixture: mixture.prepared())(batch).whitenings.shape == (2, 2, 2, 2)
     values = jax.vmap(lambda mixture: mixture.log_prob(x))(batch)
     assert values[0] == values[1]
     gradient = jax.grad(lambda mixture: mixture.log_prob(x))(GaussianMixture(log_weights, means, factors))
     assert isinstance(gradient, GaussianMixture)
+
+
+@both
+def test_a_mixture_can_be_optimised(make):
+    """The gradient reaches every parameter, and a changed parameter changes draws and densities."""
+    mixture, x = make(2, 2), jnp.array([0.3, -0.7])
+    gradient = jax.grad(lambda mixture: mixture.log_prob(x))(mixture)
+    for i, (value, slope) in enumerate(zip(*map(jax.tree.leaves, (mixture, gradient)), strict=True)):
+        direction = jnp.linspace(0.5, 1.5, value.size).reshape(value.shape)
+        direction = jnp.tril(direction) if value.ndim == 3 else direction
+
+        def moved(step, i=i, direction=direction):
+            leaves, structure = jax.tree.flatten(mixture)
+            return jax.tree.unflatten(structure, [*leaves[:i], leaves[i] + step * direction, *leaves[i + 1 :]])
+
+        difference = (moved(1e-5).log_prob(x) - moved(-1e-5).log_prob(x)) / 2e-5
+        assert abs(difference) > 1e-4, "a parameter that does nothing"
+        np.testing.assert_allclose(jnp.sum(slope * direction), difference, rtol=1e-5)
+        np.testing.assert_allclose(moved(0.1).on_host().at(np.asarray(x)[None]).log_prob, moved(0.1).log_prob(x))
 
 
 def broken(**changes):

@@ -7,26 +7,26 @@ import pytest
 from jax.tree_util import Partial
 
 import vhmc_jax as vj
+from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.pool import Pool, judge
-from vhmc_jax.fit.shapes import Shapes
 
 TARGET = vj.targets.near_pair(0.7)
 DENSITY = Partial(TARGET.logdensity)
 
 
-def mixture_of(shapes, log_weights=None):
-    log_weights = np.zeros(len(shapes.modes)) if log_weights is None else log_weights
-    return vj.GaussianMixture(*(jnp.asarray(array) for array in (log_weights, shapes.means, shapes.scale_trils)))
+def mixture_of(components, log_weights=None):
+    log_weights = np.zeros(len(components.modes)) if log_weights is None else log_weights
+    return vj.GaussianMixture(log_weights, components.means, components.scale_trils)
 
 
-def shapes_off_by(shift):
+def components_off_by(shift):
     scales = 1.1 * np.broadcast_to(np.eye(2), (2, 2, 2))
-    return Shapes(np.asarray(TARGET.means, np.float64) + shift, scales, np.arange(2))
+    return Components(np.asarray(TARGET.means, np.float64) + shift, scales, np.arange(2))
 
 
 @pytest.fixture(scope="module")
 def pool():
-    return Pool.of(np.random.default_rng(0), DENSITY, shapes_off_by(0.2), mixture_of, 4000)
+    return Pool.of(np.random.default_rng(0), DENSITY, components_off_by(0.2), mixture_of, 4000)
 
 
 def judged_by(pool, guide, num_tries):
@@ -36,37 +36,44 @@ def judged_by(pool, guide, num_tries):
 
 @pytest.mark.parametrize("num_tries", [1, 4])
 def test_what_it_promises_is_what_jumps_do(pool, num_tries):
-    guide = mixture_of(shapes_off_by(0.2), np.log([0.6, 0.4]))
+    guide = mixture_of(components_off_by(0.2), np.log([0.6, 0.4]))
     judged = judged_by(pool, guide, num_tries)
-    kernel = vj.jump(TARGET.logdensity, guide, log_envelope=judged["log_envelope"], num_tries=num_tries)
+    kernel = vj.jump(TARGET.logdensity, guide, log_envelope=judged.log_envelope, num_tries=num_tries)
     states = jax.vmap(kernel.init)(TARGET.sample(jax.random.key(1), 20_000).astype(jnp.float64))
     _, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(jax.random.key(2), 20_000), states)
     accepted, mode = np.asarray(infos.is_accepted), np.asarray(infos.jump_from)
-    assert accepted.mean() == pytest.approx(judged["expected_acceptance"], abs=0.015)
+    assert accepted.mean() == pytest.approx(judged.expected_acceptance, abs=0.015)
     by_mode = [accepted[mode == number].mean() for number in range(2)]
-    np.testing.assert_array_less(judged["expected_acceptance_by_mode"], np.asarray(by_mode) + 0.02)
-    assert np.all(judged["pareto_k"] < 0.7)
+    np.testing.assert_array_less(judged.expected_acceptance_by_mode, np.asarray(by_mode) + 0.02)
+    assert np.all(judged.pareto_k < 0.7)
 
 
 def test_one_candidate_is_enough_where_the_guide_is_good(pool):
     right = mixture_of(
-        shapes_off_by(0.0)._replace(scale_trils=np.broadcast_to(np.eye(2), (2, 2, 2))), np.log([0.7, 0.3])
+        components_off_by(0.0)._replace(scale_trils=np.broadcast_to(np.eye(2), (2, 2, 2))), np.log([0.7, 0.3])
     )
-    assert judged_by(pool, right, None)["num_tries"] == 1
-    off = mixture_of(shapes_off_by(0.5), np.log([0.5, 0.5]))
+    assert judged_by(pool, right, None).num_tries == 1
+    off = mixture_of(components_off_by(0.5), np.log([0.5, 0.5]))
     several = judged_by(pool, off, None)
-    assert several["num_tries"] == 4
-    assert several["log_envelope"] == judged_by(pool, off, 4)["log_envelope"]
+    assert several.num_tries == 4
+    assert several.log_envelope == judged_by(pool, off, 4).log_envelope
 
 
-def test_draws_stay_with_their_shapes_when_some_are_replaced(pool):
-    two = Shapes(np.array([[0.0, 1.0], [1.0, 0.0]]), np.broadcast_to(0.5 * np.eye(2), (2, 2, 2)), np.array([0, 0]))
+def test_draws_stay_with_their_components_when_some_are_replaced(pool):
+    two = Components(np.array([[0.0, 1.0], [1.0, 0.0]]), np.broadcast_to(0.5 * np.eye(2), (2, 2, 2)), np.array([0, 0]))
     new = Pool.of(np.random.default_rng(3), DENSITY, two, mixture_of, 4000)
     joined = pool.replaced(new, mixture_of)
-    np.testing.assert_array_equal(joined.shapes.modes, [0, 0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(joined.components.modes, [0, 0, 1, 0, 0, 1])
     np.testing.assert_array_equal(joined.is_halo, [False] * 3 + [True] * 3)
     np.testing.assert_allclose(joined.logdensities, jax.vmap(jax.vmap(DENSITY))(joined.x), rtol=1e-6)
-    spread = joined.x.std(axis=1) / joined.shapes.scale_trils[:, 0, :1]
+    spread = joined.x.std(axis=1) / joined.components.scale_trils[:, 0, :1]
     np.testing.assert_allclose(spread, 1.0, atol=0.05)
-    np.testing.assert_allclose(joined.x.mean(axis=1), joined.shapes.means, atol=0.15)
+    np.testing.assert_allclose(joined.x.mean(axis=1), joined.components.means, atol=0.15)
     assert joined.num_densities == 4 * 4000 + 4 * 4000
+
+
+def test_no_chain_starts_where_the_density_is_zero():
+    pool = Pool(None, None, np.arange(8.0).reshape(1, 8, 1), None, None, 8)
+    log_importance = np.where(np.arange(8) < 3, 0.0, -np.inf)
+    starts = pool.starts(np.random.default_rng(0), log_importance, 6)
+    np.testing.assert_array_equal(np.sort(starts[:, 0]), [0.0, 1.0, 2.0])

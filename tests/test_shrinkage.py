@@ -134,9 +134,8 @@ def test_fit_is_positive_definite_whatever_the_draws(name, dtype):
     assert jnp.all(jnp.diagonal(found.scale_tril) > 0)
 
 
-def test_fewer_draws_than_dimensions_warn_and_fall_back_on_the_hessian():
+def test_fewer_draws_than_dimensions_fall_back_on_the_hessian():
     draws = jax.random.normal(jax.random.key(6), (5, 40))
-    with pytest.warns(UserWarning, match="5 draws in 40 dimensions"):
-        found = fit_gaussian(draws, jnp.zeros(40), jnp.eye(40))
+    found = fit_gaussian(draws, jnp.zeros(40), jnp.eye(40))
     assert found.intensity > 0.8
     assert jnp.linalg.cond(found.scale_tril) < 10

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,13 @@ from vhmc_jax.arguments import as_array, as_position, describe
 from vhmc_jax.base import Array, PyTree, State, as_pytree_function
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["logdensity_fn"], meta_fields=["unravel"])
 @dataclass(frozen=True)
 class FlatDensity:
     """A log density on flat vectors, and the way back to the user's pytree.
+
+    It is a callable pytree, so it can be an argument of a compiled program: densities of the same function and the same
+    structure share one program.
 
     Attributes
     ----------
@@ -28,6 +32,15 @@ class FlatDensity:
 
     logdensity_fn: Callable
     unravel: Callable
+
+    @classmethod
+    def at(cls, logdensity_fn: Callable, position: PyTree) -> Self:
+        """Bind a function of positions like this one."""
+        return cls(as_pytree_function(logdensity_fn), ravel_pytree(position)[1])
+
+    def __call__(self, x: Array) -> Array:
+        """Log density, in the dtype of ``x``."""
+        return self.value(x)
 
     def value(self, x: Array) -> Array:
         """Log density, in the dtype of ``x``."""

@@ -96,6 +96,11 @@ def as_jax_key(rng_key: Any) -> Array:
     return rng_key
 
 
+def generator(rng_key: Any) -> np.random.Generator:
+    """NumPy's generator, seeded by a key: for draws that are made on the host."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(as_jax_key(rng_key))))
+
+
 def takes_any_key(function: Callable) -> Callable:
     """Mark a function that takes keys of this module besides JAX's own, which would cost a hash."""
     function.takes_any_key = True  # type: ignore[attr-defined]

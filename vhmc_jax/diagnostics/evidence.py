@@ -11,17 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
+from vhmc_jax import random
 from vhmc_jax.arguments import as_count
 from vhmc_jax.base import as_pytree_function
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.draws import check_draws, flatten_draws, map_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
 from vhmc_jax.diagnostics.modes.labels import modes_of_components, shares_of_modes, values_at
 from vhmc_jax.diagnostics.pareto import pareto_k
+from vhmc_jax.guide import require_guide
 
 MAX_GUIDE_DRAWS = 100_000
 
@@ -109,13 +111,10 @@ def log_evidence(
     ----------
     Meng & Wong (1996), equation 4.1; Frühwirth-Schnatter (2004), section 3, for the error.
     """
-    missing = [name for name in ("sample", "log_prob") if not callable(getattr(guide, name, None))]
-    if missing:
-        raise TypeError(f"guide must have {' and '.join(missing)}, got {type(guide).__name__}")
+    require_guide(guide)
     x = flatten_draws(draws := check_draws(draws))
-    # One draw is passed along as the pattern of all: a closure over its structure would compile every time.
-    pattern = jax.tree.map(lambda leaf: np.asarray(leaf)[0, 0], draws)
-    density = Partial(_flat_density, as_pytree_function(logdensity_fn), pattern)
+    one_draw = jax.tree.map(lambda leaf: np.asarray(leaf)[0, 0], draws)
+    density = Partial(_as_vector, FlatDensity.at(logdensity_fn, one_draw))
     size = x.shape[0] * x.shape[1]
     count = min(size, MAX_GUIDE_DRAWS) if num_guide_draws is None else num_guide_draws
     count = as_count("num_guide_draws", count, 2)
@@ -167,10 +166,10 @@ def _guide_values(
     """Draws of the guide (draw, 1, d), its log density at the chains' draws and at its own, and its components'."""
     if (at_draws := values_at(x, guide, values)) is not None:
         host = guide.on_host()
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
+        generator = random.generator(rng_key)
         own = host.sample(generator, count).astype(x.dtype)
         at_guide = host.at(own)
-        components = _Components(at_draws.shares, at_guide.shares, np.exp(host.log_weights))
+        components = _Components(at_draws.shares, at_guide.shares, host.weights)
         return own[:, None], at_draws.log_prob.reshape(x.shape[:2]), at_guide.log_prob, components
     log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
     y = jnp.asarray(_sample(as_pytree_function(guide.sample), jax.random.split(rng_key, count)), x.dtype)[:, None]
@@ -245,12 +244,8 @@ def _relative_variance(values: np.ndarray) -> float:
     return float(values.var(ddof=1) / values.mean() ** 2)
 
 
-def _flat_density(logdensity_fn: Callable[[Any], Array], pattern: Any, x: Array) -> Array:
-    return jnp.asarray(logdensity_fn(ravel_pytree(pattern)[1](x)), x.dtype)[None]
-
-
-def _as_vector(log_prob: Callable[[Array], Array], x: Array) -> Array:
-    return jnp.asarray(log_prob(x), x.dtype)[None]
+def _as_vector(function: Callable[[Array], Array], x: Array) -> Array:
+    return jnp.asarray(function(x), x.dtype)[None]
 
 
 @jax.jit

@@ -1,6 +1,7 @@
-"""From modes to a guide: their shapes, their weights, and the envelope of the jump."""
+"""From modes to a guide: their components, their weights, and the envelope of the jump."""
 
 from vhmc_jax.fit.envelope import estimate_log_envelope
 from vhmc_jax.fit.fit_guide import GuideReport, fit_guide
+from vhmc_jax.fit.options import FitOptions
 
-__all__ = ["GuideReport", "estimate_log_envelope", "fit_guide"]
+__all__ = ["FitOptions", "GuideReport", "estimate_log_envelope", "fit_guide"]

@@ -5,20 +5,21 @@ Notation: q̄ the density of the pool, the mean of its components; q a guide; π
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import jax
 import numpy as np
 
 from vhmc_jax.base import Array
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.diagnostics.modes.labels import shares_of_modes
 from vhmc_jax.diagnostics.pareto import pareto_k
+from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.envelope import best_envelope, jump_acceptance
-from vhmc_jax.fit.shapes import Shapes
+from vhmc_jax.fit.options import GOOD_ACCEPTANCE
+from vhmc_jax.guide import Mixture
 from vhmc_jax.programs import SOON_COMPILED, program
 
-GOOD_ACCEPTANCE = 0.9
-"""From here on a mode is well described, and one candidate enough: others would cost more than the jumps they save."""
 MANY_TRIES = 4
 HALO_SCALE = 2.0
 """Every component has a halo, itself at twice the scale: draws from it see mass that the component misses."""
@@ -29,51 +30,55 @@ class Pool(NamedTuple):
 
     Attributes
     ----------
-    shapes
+    components
         The components, then the halos, each in the order of the modes.
     is_halo
         Which are halos, shape (n,).
     x
         Draws of each, shape (n, draw, d).
     mixture
-        The mixture of the shapes with equal weights.
+        The mixture of the components with equal weights.
     logdensities
         log π there, shape (n, draw); −inf where it is not finite.
     num_densities
         Density values taken for this pool and for what was replaced in it.
     """
 
-    shapes: Shapes
+    components: Components
     is_halo: np.ndarray
     x: np.ndarray
-    mixture: Any
+    mixture: Mixture
     logdensities: np.ndarray
     num_densities: int
 
     @classmethod
     def of(
-        cls, generator: np.random.Generator, density: Callable, shapes: Shapes, mixture_of: Callable, num_draws: int
+        cls,
+        generator: np.random.Generator,
+        density: FlatDensity,
+        components: Components,
+        mixture_of: Callable,
+        num_draws: int,
     ) -> Self:
-        """Draw so many of each of these shapes, and of their halos.
+        """Draw so many of each of these components, and of their halos.
 
         Parameters
         ----------
         generator
             NumPy's, for the draws.
         density
-            Log density of a flat vector, a callable pytree.
-        shapes
+            Log density of a flat vector.
+        components
             The components.
         mixture_of
-            The mixture of some shapes with equal weights.
+            The mixture of some components with equal weights.
         num_draws
             Draws of each.
         """
-        halos = shapes._replace(scale_trils=HALO_SCALE * shapes.scale_trils)
-        both = Shapes(*(np.concatenate(pair) for pair in zip(shapes, halos, strict=True)))
-        is_halo = np.arange(len(both.modes)) >= len(shapes.modes)
-        mixture, components = mixture_of(both), np.repeat(np.arange(len(is_halo)), num_draws)
-        x = mixture.on_host().sample_components(generator, components).astype(mixture.means.dtype)
+        both = components.joined(components._replace(scale_trils=HALO_SCALE * components.scale_trils))
+        is_halo = np.arange(len(both.modes)) >= len(components.modes)
+        mixture, numbers = mixture_of(both), np.repeat(np.arange(len(is_halo)), num_draws)
+        x = mixture.on_host().sample_components(generator, numbers).astype(mixture.means.dtype)
         logdensities = np.asarray(_values(density, x), np.float64)
         logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf)
         shape = len(is_halo), num_draws
@@ -81,19 +86,18 @@ class Pool(NamedTuple):
 
     def replaced(self, new: Self, mixture_of: Callable) -> Self:
         """The same with another description of the modes that ``new`` describes."""
-        stays = ~np.isin(self.shapes.modes, new.shapes.modes)
-        modes = np.concatenate([self.shapes.modes[stays], new.shapes.modes])
-        order = np.lexsort((modes, np.concatenate([self.is_halo[stays], new.is_halo])))
+        stays = ~np.isin(self.components.modes, new.components.modes)
+        components = self.components.select(stays).joined(new.components)
+        order = np.lexsort((components.modes, np.concatenate([self.is_halo[stays], new.is_halo])))
 
         def joined(old: np.ndarray, other: np.ndarray) -> np.ndarray:
             return np.concatenate([old[stays], other])[order]
 
-        shapes = Shapes(*(joined(old, other) for old, other in zip(self.shapes, new.shapes, strict=True)))
         return type(self)(
-            shapes=shapes,
+            components=components.select(order),
             is_halo=joined(self.is_halo, new.is_halo),
             x=joined(self.x, new.x),
-            mixture=mixture_of(shapes),
+            mixture=mixture_of(components.select(order)),
             logdensities=joined(self.logdensities, new.logdensities),
             num_densities=self.num_densities + new.num_densities,
         )
@@ -106,17 +110,52 @@ class Pool(NamedTuple):
     def log_components(self) -> np.ndarray:
         """Log density of each of its components at all draws, without weights, shape (n · draw, component)."""
         host = self.mixture.on_host()
-        return host.component_log_probs(host.squared_distances(self.points)) - host.log_weights
+        return host.component_log_probs(host.squared_distances(self.points)) - np.log(host.weights)
+
+    def starts(self, generator: np.random.Generator, log_importance: np.ndarray, most: int) -> np.ndarray:
+        """Draws in proportion to their importance weights, none of them twice or where the density is zero."""
+        noisy = log_importance + generator.gumbel(size=len(log_importance))
+        number = min(most, np.count_nonzero(np.isfinite(noisy)))
+        return self.points[np.argsort(-noisy)[:number]]
 
 
 @functools.partial(program, options=SOON_COMPILED)
-def _values(density: Callable, x: Array) -> Array:
+def _values(density: FlatDensity, x: Array) -> Array:
     return jax.vmap(density)(x)
 
 
+class Judged(NamedTuple):
+    """How a guide will do.
+
+    Attributes
+    ----------
+    log_envelope
+        log c that makes the most jumps succeed.
+    num_tries
+        The most candidates of a jump, for which that holds.
+    expected_acceptance
+        Probability that a jump from a draw of the target succeeds.
+    expected_acceptance_by_mode
+        The same from a draw in each mode.
+    pareto_k
+        Tail of the importance weights in each mode.
+    """
+
+    log_envelope: float
+    num_tries: int
+    expected_acceptance: float
+    expected_acceptance_by_mode: np.ndarray
+    pareto_k: np.ndarray
+
+
 def judge(
-    pool: Pool, log_pool: np.ndarray, guide: Any, component_modes: np.ndarray, num_tries: int | None, generator: Any
-) -> dict[str, Any]:
+    pool: Pool,
+    log_pool: np.ndarray,
+    guide: Mixture,
+    component_modes: np.ndarray,
+    num_tries: int | None,
+    generator: np.random.Generator,
+) -> Judged:
     """How a guide will do: its best envelope, the jumps that will succeed, and Pareto-k.
 
     Parameters
@@ -136,7 +175,7 @@ def judge(
 
     Returns
     -------
-    Fields of ``GuideReport``.
+    The figures.
     """
     _, log_prob, shares = guide.on_host().at(pool.points)
     log_ratios = pool.logdensities.ravel() - log_prob
@@ -156,13 +195,8 @@ def judge(
     label = np.argmax(shares, axis=1)
     greatest = np.asarray([log_weights[label == mode].max(initial=-np.inf) for mode in range(shares.shape[1])])
     is_guide = np.log(generator.uniform(size=len(label))) < log_weights - greatest[label]
-    return {
-        "log_envelope": envelope,
-        "num_tries": tries,
-        "expected_acceptance": acceptance,
-        "expected_acceptance_by_mode": by_mode,
-        "pareto_k": np.asarray([pareto_k(log_ratios[is_guide & (label == mode)]) for mode in range(shares.shape[1])]),
-    }
+    tails = [pareto_k(log_ratios[is_guide & (label == mode)]) for mode in range(shares.shape[1])]
+    return Judged(envelope, tries, acceptance, by_mode, np.asarray(tails))
 
 
 def _effective_shares(log_ratios: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:

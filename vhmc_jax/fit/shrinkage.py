@@ -11,7 +11,6 @@ References
    IEEE Transactions on Signal Processing 58, 2010, eq. 23.
 """
 
-import warnings
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -75,12 +74,6 @@ def fit_gaussian(
     The fit, positive definite whatever the draws.
     """
     num_draws, dim = draws.shape
-    if num_draws < dim:
-        warnings.warn(
-            f"{num_draws} draws in {dim} dimensions: the shape of the fit is mostly that of the Hessian at "
-            "the mode. Draw more for each mode.",
-            stacklevel=2,
-        )
     dtype = draws.dtype
     weights = jnp.ones(num_draws, dtype) if weights is None else jnp.asarray(weights, dtype)
     total = jnp.maximum(jnp.sum(weights), jnp.finfo(dtype).tiny)

@@ -33,11 +33,3 @@ def squared_distances(x: np.ndarray, means: np.ndarray, whitenings: np.ndarray) 
             white -= offsets
             np.sum(np.square(white, out=white), axis=1, out=result[:, start : start + size])
     return result.T
-
-
-def whitenings_of(scales: np.ndarray, dim: int) -> np.ndarray:
-    """Inverses of Cholesky factors (k, d, d), of their diagonals (k, d), or of multiples of the identity (k,)."""
-    scales = np.asarray(scales, np.float64)
-    if scales.ndim == 3:
-        return np.linalg.inv(scales)
-    return np.eye(dim) / np.broadcast_to(scales.reshape(len(scales), -1), (len(scales), dim))[:, None]

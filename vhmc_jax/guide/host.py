@@ -1,6 +1,6 @@
-"""A mixture in NumPy and in double precision, at many points at once.
+"""A mixture as the fit and the judging evaluate it: many points at once, by NumPy, in double precision.
 
-A guide is fitted and judged by a few large evaluations, and JAX would compile each of them for longer than it takes.
+A guide is fitted and judged by a few large evaluations. JAX would compile each of them for longer than it takes.
 """
 
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhmc_jax.guide.distances import squared_distances
+from vhmc_jax.guide.prepared import Derived, radial_log_probs
 
 
 class GuideValues(NamedTuple):
@@ -33,28 +34,28 @@ class HostMixture:
 
     Parameters
     ----------
-    mixture
-        A ``GaussianMixture`` or a ``StudentTMixture``.
+    means, scale_trils
+        Shapes (k, d) and (k, d, d).
+    derived
+        What follows from its parameters.
+    df
+        Degrees of freedom of each component, shape (k,); None for Gaussian noise.
     """
 
-    def __init__(self, mixture: Any):
-        self._mixture = mixture
-        self._means, self._scale_trils, self._whitenings, log_weights = (
-            np.asarray(array, np.float64)
-            for array in (mixture.means, mixture.scale_trils, mixture.whitenings, mixture.log_weights)
-        )
-        self.log_weights = log_weights - np.logaddexp.reduce(log_weights)
+    def __init__(self, means: Any, scale_trils: Any, derived: Derived, df: Any):
+        self._means, self._scale_trils = (np.asarray(array, np.float64) for array in (means, scale_trils))
+        self.weights, self._whitenings, self._log_norms = derived
+        self._df = None if df is None else np.asarray(df, np.float64)
 
     def sample(self, generator: np.random.Generator, num_draws: int) -> np.ndarray:
         """Draws, shape (n, d)."""
-        components = generator.choice(len(self._means), num_draws, p=np.exp(self.log_weights))
-        return self.sample_components(generator, components)
+        return self.sample_components(generator, generator.choice(len(self._means), num_draws, p=self.weights))
 
     def sample_components(self, generator: np.random.Generator, components: np.ndarray) -> np.ndarray:
         """A draw of each of these components, shape (n, d)."""
         noise = generator.standard_normal((len(components), self._means.shape[1]))
-        if (df := getattr(self._mixture, "df", None)) is not None:
-            df = np.asarray(df, np.float64)[components]
+        if self._df is not None:
+            df = self._df[components]
             noise *= np.sqrt(df / generator.chisquare(df))[:, None]
         for number, scale_tril in enumerate(self._scale_trils):
             is_own = components == number
@@ -67,8 +68,7 @@ class HostMixture:
 
     def component_log_probs(self, squared: np.ndarray) -> np.ndarray:
         """Log of each weighted component density at squared distances (n, k)."""
-        log_dets = np.log(np.diagonal(self._whitenings, axis1=1, axis2=2)).sum(axis=1)
-        return self.log_weights + log_dets + self._mixture.radial_log_probs(squared)
+        return self._log_norms + radial_log_probs(squared, self._means.shape[1], self._df)
 
     def at(self, x: np.ndarray) -> GuideValues:
         """Distances, log density and shares at points (n, d)."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax.tree_util import Partial
 
@@ -92,7 +91,7 @@ class Frozen(NamedTuple):
     def starts(self, rng_key: Array, num_chains: int) -> PyTree:
         """Positions for chains: draws of the fit, about the target's, none of them twice where there are enough."""
         draws = self.guide_report.starts
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(rng_key)))
+        generator = random.generator(rng_key)
         numbers = generator.choice(len(draws), num_chains, replace=num_chains > len(draws))
         return unravel_rows(draws[numbers], self.modes.template)
 

@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import chdtri
 
 from vhmc_jax.base import as_pytree_function
 from vhmc_jax.diagnostics.draws import flatten_draws, map_draws
-from vhmc_jax.guide.distances import squared_distances, whitenings_of
+from vhmc_jax.guide import HasComponents, Mixture
+from vhmc_jax.guide.distances import squared_distances
+from vhmc_jax.guide.host import GuideValues, log_sum_and_shares
 
-# Draws of a Gaussian mode lie this many standard deviations out, on a normal scale, once in 10^9.
-FAR = 6.0
+FAR = 1e-9
+"""Probability with which a draw of a Gaussian mode counts as far from it."""
 
 
 class ModeLabels(NamedTuple):
@@ -36,25 +39,22 @@ class ModeLabels(NamedTuple):
 def modes_of_components(draws: Any, guide: Any, mode_of: Sequence[int] | None) -> np.ndarray:
     """Mode of each component of a guide, −1 for one that belongs to none (a wide defensive one).
 
-    By default what the guide says itself, if it has a field ``mode_of``, and otherwise a mode a component.
+    By default every component is a mode.
     """
-    if not hasattr(guide, "responsibilities"):
+    if not isinstance(guide, HasComponents):
         raise TypeError(
-            f"guide must have responsibilities(x), got {type(guide).__name__}; "
+            f"guide must have component_log_probs(x), got {type(guide).__name__}; "
             "for another kind of guide give centres and covariances, or labels"
         )
-    num_components = getattr(guide, "num_components", None)
-    if num_components is None:
-        point = jax.eval_shape(lambda x: flatten_draws(x)[0, 0], draws)
-        num_components = jax.eval_shape(guide.responsibilities, point).shape[0]
-    own = getattr(guide, "mode_of", None)
-    modes = np.asarray(next((m for m in (mode_of, own) if m is not None), range(num_components)))
+    point = jax.eval_shape(lambda x: flatten_draws(x)[0, 0], draws)
+    num_components = jax.eval_shape(guide.component_log_probs, point).shape[0]
+    modes = np.asarray(range(num_components) if mode_of is None else mode_of)
     if modes.shape != (num_components,) or modes.dtype.kind not in "iu" or modes.max(initial=-1) < 0:
         raise ValueError(f"mode_of must name a mode for each of {num_components} components, got {modes}")
     return modes
 
 
-def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray, values: Any = None) -> ModeLabels:
+def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray, values: GuideValues | None = None) -> ModeLabels:
     """Modes by the responsibilities of a guide, those of components of one mode summed.
 
     Parameters
@@ -62,31 +62,27 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray, values: Any =
     draws
         Pytree of (chain, draw, ...) arrays.
     guide
-        Object with ``responsibilities(x)`` for a flat vector x. Where it also has ``means`` and
-        ``scale_trils``, the draws far from every component are counted.
+        A guide with components. Draws far from every component are counted where it is a mixture of this package.
     mode_of
         Mode of each component, from :func:`modes_of_components`.
     values
         Those of a mixture of this package at the draws, where they are at hand.
     """
-    x, far_share = flatten_draws(draws), np.nan
-    proper = mode_of >= 0
+    x = flatten_draws(draws)
     if (values := values_at(x, guide, values)) is not None:
         shares = values.shares
-        far_share = _far_share(values.squared[:, proper], x.shape[-1])
+        far_share = _far_share(values.squared[:, mode_of >= 0], x.shape[-1])
     else:
-        shares = np.asarray(map_draws(as_pytree_function(guide.responsibilities), x, len(mode_of)))
-        if hasattr(guide, "means") and hasattr(guide, "scale_trils"):
-            means, scales = np.asarray(guide.means)[proper], np.asarray(guide.scale_trils)[proper]
-            squared = squared_distances(_rows(x), means, whitenings_of(scales, x.shape[-1]))
-            far_share = _far_share(squared, x.shape[-1])
-    _, shares = shares_of_modes(_rows(shares), mode_of)
+        log_probs = map_draws(as_pytree_function(guide.component_log_probs), x, len(mode_of))
+        _, shares = log_sum_and_shares(_rows(log_probs).astype(np.float64))
+        far_share = np.nan
+    _, shares = shares_of_modes(shares, mode_of)
     return _labelled(shares.reshape(*x.shape[:2], -1).astype(x.dtype), far_share)
 
 
-def values_at(x: Any, guide: Any, given: Any = None) -> Any:
+def values_at(x: Any, guide: Any, given: GuideValues | None = None) -> GuideValues | None:
     """Values of a mixture of this package at flat draws (chain, draw, d), given or computed; None of another guide."""
-    if not hasattr(guide, "on_host"):
+    if not isinstance(guide, Mixture):
         if given is not None:
             raise TypeError(f"guide_values are for a mixture of this package, got a {type(guide).__name__}")
         return None
@@ -145,7 +141,7 @@ def labels_from_centres(draws: Any, centres: Any, covariances: Any) -> ModeLabel
     if not np.all(np.isfinite(scale_trils)):
         raise ValueError("covariances must be positive definite, got some that are not finite")
     log_dets = np.log(np.diagonal(scale_trils, axis1=1, axis2=2)).sum(axis=1)
-    squared = squared_distances(_rows(x), centres, whitenings_of(scale_trils, d))
+    squared = squared_distances(_rows(x), centres, np.linalg.inv(scale_trils))
     shares = np.eye(k, dtype=x.dtype)[np.argmin(squared / 2 + log_dets, axis=1)]
     shares = np.where(np.isfinite(squared), shares, 0).reshape(*x.shape[:2], k)
     return _labelled(shares, _far_share(squared, d))
@@ -174,6 +170,5 @@ def _labelled(shares: Any, far_share: float) -> ModeLabels:
 
 
 def _far_share(squared: np.ndarray, dim: int) -> float:
-    """Share of draws beyond the quantile of χ²_d at ``FAR`` (Wilson & Hilferty's formula) from every mode."""
-    radius = dim * (1 - 2 / (9 * dim) + FAR * (2 / (9 * dim)) ** 0.5) ** 3
-    return float(np.mean(squared.min(axis=1) > radius))
+    """Share of draws farther from every mode than a draw of a Gaussian is once in 10⁹."""
+    return float(np.mean(squared.min(axis=1) > chdtri(dim, FAR)))

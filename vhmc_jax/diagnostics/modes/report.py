@@ -17,6 +17,7 @@ from vhmc_jax.diagnostics.modes.labels import (
 from vhmc_jax.diagnostics.modes.table import mode_notes, mode_table
 from vhmc_jax.diagnostics.modes.weights import mode_weights
 from vhmc_jax.diagnostics.rhat import rhat
+from vhmc_jax.guide import Mixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +129,11 @@ def mode_report(
     draws
         Pytree of (chain, draw, ...) arrays; not needed with ``labels``.
     guide
-        Object with ``responsibilities(x)`` on flat vectors, such as a mixture. A draw counts for each mode as
-        far as it is responsible for it: overlapping modes are told apart as well as the guide is right.
+        A guide with ``component_log_probs(x)`` on flat vectors, such as a mixture. A draw counts for each mode as
+        far as the mode is responsible for it: overlapping modes are told apart as well as the guide is right.
     mode_of
         Number of the mode of each of the guide's components, where several make one mode; −1 for none. By
-        default ``guide.mode_of`` where there is one, and otherwise a mode a component.
+        default every component is a mode.
     centres, covariances
         Pytree like one draw with a leading axis of modes, and (mode, d, d): each draw counts for one mode.
     labels, num_modes
@@ -240,10 +241,9 @@ def _entropic_coverage(weights: np.ndarray) -> float:
 
 
 def _guide_weights(guide: Any, mode_of: np.ndarray | None, k: int) -> np.ndarray | None:
-    if mode_of is None or not hasattr(guide, "log_weights"):
+    if mode_of is None or not isinstance(guide, Mixture):
         return None
-    log_weights = np.asarray(guide.log_weights, np.float64)
-    weights = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+    weights = guide.on_host().weights
     return np.bincount(mode_of[mode_of >= 0], weights[mode_of >= 0], minlength=k)
 
 

@@ -1,7 +1,6 @@
-"""The shapes of modes: Laplace's, one Gaussian fitted to draws, or several."""
+"""Modes that Laplace's Gaussians do not describe: draws around each, and one or several Gaussians fitted to them."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -9,33 +8,14 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from vhmc_jax.base import Array
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.diagnostics.ess import ess
+from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.em import fit_mixture
 from vhmc_jax.fit.local_draws import LocalDraws, draw_locally
+from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.shrinkage import GaussianFit, fit_gaussian
-from vhmc_jax.search.modes import Modes
-
-
-class Shapes(NamedTuple):
-    """Gaussian components, and the mode that each describes.
-
-    Attributes
-    ----------
-    means, scale_trils
-        Shapes (n, d) and (n, d, d).
-    modes
-        Numbers of the modes, shape (n,), ascending.
-    """
-
-    means: np.ndarray
-    scale_trils: np.ndarray
-    modes: np.ndarray
-
-
-def laplace(flat_modes: Array, modes: Modes) -> Shapes:
-    """One Gaussian a mode, with the inverse Hessian as its covariance."""
-    covariances = np.asarray(modes.covariances, np.float64)
-    return Shapes(np.asarray(flat_modes, np.float64), np.linalg.cholesky(covariances), np.arange(len(covariances)))
+from vhmc_jax.search import Modes
 
 
 class LocalFit(NamedTuple):
@@ -65,12 +45,11 @@ class LocalFit(NamedTuple):
     def of(
         cls,
         rng_key: Array,
-        density: Callable,
+        density: FlatDensity,
         flat_modes: Array,
         modes: Modes,
         numbers: np.ndarray,
-        target_acceptance: Array,
-        **sizes: int,
+        options: FitOptions,
     ) -> Self:
         """Draw around the modes of these numbers.
 
@@ -79,22 +58,29 @@ class LocalFit(NamedTuple):
         rng_key
             Key of the chains.
         density
-            Log density of a flat vector, a callable pytree.
+            Log density of a flat vector.
         flat_modes
             All modes as rows.
         modes
             From ``find_modes``.
         numbers
             Which of them to draw around.
-        target_acceptance
-            Acceptance of the chains.
-        sizes
-            ``num_chains``, ``num_draws`` and ``num_warmup`` of ``draw_locally``.
+        options
+            Numbers of chains, draws and warm-up iterations, and the acceptance of the chains.
         """
         # A power of two, so that other numbers of modes find a compiled program.
         padded = np.resize(numbers, 1 << (len(numbers) - 1).bit_length())
         some_modes, covariances = (jnp.asarray(np.asarray(array)[padded]) for array in (flat_modes, modes.covariances))
-        draws = draw_locally(rng_key, density, some_modes, covariances, target_acceptance, **sizes)
+        draws = draw_locally(
+            rng_key,
+            density,
+            some_modes,
+            covariances,
+            options.acceptance,
+            num_chains=options.num_chains,
+            num_draws=options.draws_per_chain,
+            num_warmup=options.num_warmup,
+        )
         labels = _labels(flat_modes, modes.logdensities, _scale_trils(modes), draws.positions)
         belongs = np.asarray(labels) == padded[:, None, None]
         return cls._fitted(padded, flat_modes, modes, draws, belongs)._replace(modes=numbers)
@@ -120,7 +106,7 @@ class LocalFit(NamedTuple):
         gaussians = _fit_gaussians(flat_draws, flat_modes[numbers], _scale_trils(modes)[numbers], sizes, weights)
         return cls(numbers, *jax.tree.map(np.asarray, (draws, gaussians, sizes, weights)))
 
-    def shapes(self, rng_key: Array, max_components: int) -> Shapes:
+    def components(self, rng_key: Array, max_components: int) -> Components:
         """A Gaussian for each mode, or as many as held-out likelihood asks for."""
         parts = []
         for i, mode in enumerate(self.modes):
@@ -137,13 +123,18 @@ class LocalFit(NamedTuple):
                 max_components=max_components,
             )
             parts.append((fit.mixture.means, fit.mixture.scale_trils, [mode] * fit.num_components))
-        return Shapes(*(np.concatenate([np.asarray(a) for a in arrays]) for arrays in zip(*parts, strict=True)))
+        return Components(*(np.concatenate([np.asarray(a) for a in arrays]) for arrays in zip(*parts, strict=True)))
 
-    def by_mode(self, values: Any, num_modes: int) -> np.ndarray:
-        """A figure of each mode; NaN where no chains were run."""
-        figures = np.full(num_modes, np.nan)
-        figures[self.modes] = np.asarray(values)[: len(self.modes)]
-        return figures
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences: what may be wrong with the fit."""
+        num_draws, dim = self.weights.shape[1], self.draws.positions.shape[-1]
+        if num_draws >= dim:
+            return ()
+        return (
+            f"{num_draws} draws in {dim} dimensions: the shape of the fit is mostly that of the Hessian at the mode. "
+            "Draw more for each mode (num_draws).",
+        )
 
 
 def _scale_trils(modes: Modes) -> Array:
