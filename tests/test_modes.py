@@ -9,9 +9,9 @@ import pytest
 from counting import num_compiled
 
 from vhmc_jax import targets
-from vhmc_jax.search import merge, starts
+from vhmc_jax.search import merge
 from vhmc_jax.search.modes import find_modes
-from vhmc_jax.search.starts import box
+from vhmc_jax.search.region import _draw, box, draw
 
 pytestmark = pytest.mark.slow
 
@@ -217,11 +217,11 @@ def test_mode_far_outside_the_region_is_found():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"initial_positions": jnp.zeros(())}, ValueError, "leading axis"),
-        ({"initial_positions": {"a": jnp.zeros((3, 2)), "b": jnp.zeros(2)}}, ValueError, "leading axis"),
-        ({"initial_positions": jnp.zeros((3, 2), int)}, TypeError, "initial_positions.* floating"),
-        ({"initial_positions": jnp.full((3, 2), jnp.inf)}, ValueError, "initial_positions must be finite"),
-        ({"initial_positions": jnp.zeros((3, 2)), "num_starts": 4}, ValueError, "num_starts .* 3 .* got 4"),
+        ({"region": jnp.zeros(())}, ValueError, "leading axis"),
+        ({"region": {"a": jnp.zeros((3, 2)), "b": jnp.zeros(2)}}, ValueError, "leading axis"),
+        ({"region": jnp.zeros((3, 2), int)}, TypeError, "region.* floating"),
+        ({"region": jnp.full((3, 2), jnp.inf)}, ValueError, "region must hold finite starts"),
+        ({"region": jnp.zeros((3, 2)), "num_starts": 4}, ValueError, "num_starts .* 3 .* got 4"),
         ({"num_starts": 0}, ValueError, "num_starts must be at least 1"),
         ({"learning_rate": 0.0}, ValueError, "learning_rate must be positive"),
         ({"gradient_tolerance": -1.0}, ValueError, "gradient_tolerance must be positive"),
@@ -231,7 +231,7 @@ def test_mode_far_outside_the_region_is_found():
     ],
 )
 def test_bad_arguments_are_refused(arguments, error, message):
-    good = {"logdensity_fn": lambda x: -x @ x, "initial_positions": cube(2, -1.0, 1.0)}
+    good = {"logdensity_fn": lambda x: -x @ x, "region": cube(2, -1.0, 1.0)}
     with pytest.raises(error, match=message):
         find_modes(KEY, **(good | arguments))
 
@@ -249,6 +249,27 @@ def test_box_is_checked():
     assert np.all(np.abs(draws.mean(axis=0) - 3.5) < 5 / np.sqrt(12 * 1000))
 
 
+def test_density_of_a_box_is_uniform_and_zero_outside():
+    region = box({"a": jnp.zeros(2), "b": jnp.ones(())}, {"a": jnp.full(2, 3.0), "b": jnp.full((), 5.0)})
+    inside = jax.vmap(region.log_prob)(jax.vmap(region)(jax.random.split(KEY, 100)))
+    np.testing.assert_allclose(inside, -np.log(3.0 * 3.0 * 4.0))
+    for outside in (-0.1, 3.1, jnp.nan):
+        assert region.log_prob({"a": jnp.array([1.0, outside]), "b": jnp.full((), 2.0)}) == -jnp.inf
+
+
+def test_a_box_is_an_argument_of_programs():
+    traces = []
+
+    @jax.jit
+    def sample(region, rng_key):
+        traces.append(region)
+        return region(rng_key)
+
+    first, second = sample(cube(2, 0.0, 1.0), KEY), sample(cube(2, 1.0, 2.0), KEY)
+    assert len(traces) == 1
+    np.testing.assert_allclose(second, first + 1.0)
+
+
 def test_no_warning_where_the_hessian_is_right():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -258,4 +279,4 @@ def test_no_warning_where_the_hessian_is_right():
 def test_starts_of_a_box_are_its_own_draws():
     region = box({"a": jnp.zeros(2), "b": jnp.ones(())}, {"a": jnp.full(2, 3.0), "b": jnp.full((), 5.0)})
     numbers = np.arange(9, dtype=np.int32)
-    np.testing.assert_allclose(starts.draw(region, KEY, numbers), starts._draw(region, KEY, numbers), rtol=1e-6)
+    np.testing.assert_allclose(draw(region, KEY, numbers), _draw(region, KEY, numbers), rtol=1e-6)

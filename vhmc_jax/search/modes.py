@@ -14,7 +14,7 @@ from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.density import require_scalar, unravel_rows
 from vhmc_jax.search.ascent import ascend
 from vhmc_jax.search.merge import ModeTable
-from vhmc_jax.search.starts import Starts
+from vhmc_jax.search.region import Starts
 
 STARTS_PER_MODE = 32
 LEAST_COUNT = 3
@@ -93,7 +93,7 @@ class Modes(NamedTuple):
 def find_modes(
     rng_key: Array,
     logdensity_fn: Callable,
-    initial_positions: PyTree | Callable,
+    region: PyTree | Callable,
     *,
     num_starts: int | None = None,
     learning_rate: float = 0.15,
@@ -113,9 +113,9 @@ def find_modes(
         Draws the starts, where they are drawn.
     logdensity_fn
         Log density of a pytree position, up to a constant.
-    initial_positions
-        The starts, with a leading axis; or a function rng_key → position that draws one: ``box(low, high)``,
-        a sampler of the prior, or any other that covers the region.
+    region
+        Where to look. A function rng_key → position that draws one start: ``box(low, high)``, a sampler of the
+        prior, or any other that covers the region. Or the starts themselves, with a leading axis.
     num_starts
         How many to draw. By default as many as it takes: blocks of 512, until there were 32 starts for each
         mode found and no mode was seen fewer than 3 times (at most 16,384 starts).
@@ -151,7 +151,7 @@ def find_modes(
     for name, value in (("learning_rate", learning_rate), ("gradient_tolerance", gradient_tolerance)):
         if not 0 < value < np.inf:
             raise ValueError(f"{name} must be positive and finite, got {value}")
-    starts = Starts(rng_key, initial_positions, num_starts)
+    starts = Starts(rng_key, region, num_starts)
     logdensity_fn = as_pytree_function(logdensity_fn)
     require_scalar(logdensity_fn, starts.template)
 
@@ -177,7 +177,7 @@ def _spread(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the starts; one where they do not differ."""
     values = starts[np.all(np.isfinite(starts), axis=1)]
     if not len(values):
-        raise ValueError("initial_positions must be finite, got none that is")
+        raise ValueError("region must hold finite starts, got none that is finite")
     deviation = np.std(values, axis=0)
     return np.mean(values, axis=0), np.where(deviation > 0, deviation, 1.0).astype(starts.dtype)
 
@@ -197,7 +197,7 @@ def _summary(table: ModeTable, template: PyTree) -> Modes:
             f"no mode found: of {num_starts} starts {failures.outside} began where the density is zero or "
             f"not a number, {failures.escaped} ran off to infinity, {failures.unconverged} did not reach a "
             f"small gradient, {failures.saddle} stopped at a saddle and {failures.flat} where the density is "
-            "flat. Check that logdensity_fn is a proper density, and that initial_positions cover its modes; "
+            "flat. Check that logdensity_fn is a proper density, and that region covers its modes; "
             "or raise max_steps."
         )
     if num_shallow := sum(not mode.is_gaussian for mode in table.modes):
