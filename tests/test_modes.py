@@ -10,7 +10,7 @@ from counting import num_compiled
 
 from vhmc_jax import targets
 from vhmc_jax.search import merge
-from vhmc_jax.search.modes import find_modes
+from vhmc_jax.search.modes import find_modes, narrow_starts_note, search_modes
 from vhmc_jax.search.region import _draw, box, draw
 
 pytestmark = pytest.mark.slow
@@ -205,8 +205,27 @@ def test_singular_hessian_is_a_warning_and_a_width_from_the_density(name):
     logdensity, width = FLAT_TOPS[name]
     with pytest.warns(UserWarning, match="1 of 1 modes have a Hessian that is singular"):
         modes = find_modes(KEY, logdensity, cube(2, -3.0, 3.0), num_starts=32)
+    (note,) = modes.notes
+    assert "singular" in note
     widths = np.sqrt(np.diagonal(modes.covariances[0]))
     assert np.all((widths > width / 2) & (widths < 2 * width))
+
+
+def test_the_search_itself_notes_and_never_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        modes = search_modes(KEY, FLAT_TOPS["quartic"][0], cube(2, -3.0, 3.0), num_starts=32)
+    assert len(modes.notes) == 1
+
+
+def test_narrow_starts_are_noted():
+    pair = targets.far_pair(0.5).logdensity
+    one = jnp.tile(targets.far_pair(0.5).means[0], (8, 1)) + 0.1 * jax.random.normal(KEY, (8, 2))
+    modes = find_modes(KEY, pair, one)
+    assert "Give a region that covers more" in narrow_starts_note(one, modes)
+    assert narrow_starts_note(100.0 * one, modes) is None
+    assert narrow_starts_note(cube(2, -1.0, 1.0), modes) is None
+    assert modes.notes == ()
 
 
 def test_mode_far_outside_the_region_is_found():

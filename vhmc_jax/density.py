@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,12 @@ from vhmc_jax.arguments import as_array, as_position, describe
 from vhmc_jax.base import Array, PyTree, State, as_pytree_function
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["logdensity_fn"], meta_fields=["unravel"])
 @dataclass(frozen=True)
 class FlatDensity:
     """A log density on flat vectors, and the way back to the user's pytree.
+
+    It is a pytree, so it can be an argument of a compiled program where its function is a pytree: see :meth:`at`.
 
     Attributes
     ----------
@@ -28,6 +31,29 @@ class FlatDensity:
 
     logdensity_fn: Callable
     unravel: Callable
+
+    @classmethod
+    def at(cls, logdensity_fn: Callable, template: PyTree) -> Self:
+        """The flat density of positions like a template, as an argument of compiled programs.
+
+        Two that are made of the same function and of templates of the same structure, shapes and dtypes share their
+        programs: JAX compares ``unravel`` by these.
+
+        Parameters
+        ----------
+        logdensity_fn
+            The user's function of a pytree.
+        template
+            One position. Only its structure, shapes and dtypes are read.
+
+        Returns
+        -------
+        The density.
+        """
+        unravels: list[Callable] = []
+        # Under eval_shape nothing is computed. Called directly, ravel_pytree would compile a program.
+        jax.eval_shape(lambda position: unravels.append(ravel_pytree(position)[1]), template)
+        return cls(as_pytree_function(logdensity_fn), unravels[0])
 
     def value(self, x: Array) -> Array:
         """Log density, in the dtype of ``x``."""
