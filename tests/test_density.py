@@ -82,3 +82,24 @@ def test_a_flat_density_is_traced_once_for_all_its_uses():
     np.testing.assert_allclose(gradient, -np.arange(3.0))
     np.testing.assert_allclose(state.logdensity, values[1])
     np.testing.assert_allclose(state.position, 0.9**3 * np.arange(3.0))
+
+
+def test_a_flat_density_is_an_argument_of_programs():
+    """Made anew of the same function it is the same program; another function or structure is another."""
+    traces = []
+
+    @jax.jit
+    def value(density, x):
+        traces.append(density)
+        return density.value(x)
+
+    def logdensity(position):
+        return -sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(position))
+
+    template = {"a": jnp.ones(2), "b": jnp.ones(())}
+    for position in (template, jax.tree.map(np.asarray, template)):
+        assert value(FlatDensity.at(logdensity, position), jnp.arange(3.0)) == -5.0
+    assert len(traces) == 1
+    value(FlatDensity.at(logdensity, jnp.ones(3)), jnp.arange(3.0))
+    value(FlatDensity.at(lambda x: -jnp.sum(x), jnp.ones(3)), jnp.arange(3.0))
+    assert len(traces) == 3

@@ -9,9 +9,9 @@ import pytest
 from counting import num_compiled
 
 from vhmc_jax import targets
-from vhmc_jax.search import merge, starts
-from vhmc_jax.search.modes import find_modes
-from vhmc_jax.search.starts import box
+from vhmc_jax.search import merge
+from vhmc_jax.search.modes import find_modes, narrow_starts_note, search_modes
+from vhmc_jax.search.region import _draw, box, draw
 
 pytestmark = pytest.mark.slow
 
@@ -205,8 +205,27 @@ def test_singular_hessian_is_a_warning_and_a_width_from_the_density(name):
     logdensity, width = FLAT_TOPS[name]
     with pytest.warns(UserWarning, match="1 of 1 modes have a Hessian that is singular"):
         modes = find_modes(KEY, logdensity, cube(2, -3.0, 3.0), num_starts=32)
+    (note,) = modes.notes
+    assert "singular" in note
     widths = np.sqrt(np.diagonal(modes.covariances[0]))
     assert np.all((widths > width / 2) & (widths < 2 * width))
+
+
+def test_the_search_itself_notes_and_never_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        modes = search_modes(KEY, FLAT_TOPS["quartic"][0], cube(2, -3.0, 3.0), num_starts=32)
+    assert len(modes.notes) == 1
+
+
+def test_narrow_starts_are_noted():
+    pair = targets.far_pair(0.5).logdensity
+    one = jnp.tile(targets.far_pair(0.5).means[0], (8, 1)) + 0.1 * jax.random.normal(KEY, (8, 2))
+    modes = find_modes(KEY, pair, one)
+    assert "Give a region that covers more" in narrow_starts_note(one, modes)
+    assert narrow_starts_note(100.0 * one, modes) is None
+    assert narrow_starts_note(cube(2, -1.0, 1.0), modes) is None
+    assert modes.notes == ()
 
 
 def test_mode_far_outside_the_region_is_found():
@@ -217,11 +236,11 @@ def test_mode_far_outside_the_region_is_found():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"initial_positions": jnp.zeros(())}, ValueError, "leading axis"),
-        ({"initial_positions": {"a": jnp.zeros((3, 2)), "b": jnp.zeros(2)}}, ValueError, "leading axis"),
-        ({"initial_positions": jnp.zeros((3, 2), int)}, TypeError, "initial_positions.* floating"),
-        ({"initial_positions": jnp.full((3, 2), jnp.inf)}, ValueError, "initial_positions must be finite"),
-        ({"initial_positions": jnp.zeros((3, 2)), "num_starts": 4}, ValueError, "num_starts .* 3 .* got 4"),
+        ({"region": jnp.zeros(())}, ValueError, "leading axis"),
+        ({"region": {"a": jnp.zeros((3, 2)), "b": jnp.zeros(2)}}, ValueError, "leading axis"),
+        ({"region": jnp.zeros((3, 2), int)}, TypeError, "region.* floating"),
+        ({"region": jnp.full((3, 2), jnp.inf)}, ValueError, "region must hold finite starts"),
+        ({"region": jnp.zeros((3, 2)), "num_starts": 4}, ValueError, "num_starts .* 3 .* got 4"),
         ({"num_starts": 0}, ValueError, "num_starts must be at least 1"),
         ({"learning_rate": 0.0}, ValueError, "learning_rate must be positive"),
         ({"gradient_tolerance": -1.0}, ValueError, "gradient_tolerance must be positive"),
@@ -231,7 +250,7 @@ def test_mode_far_outside_the_region_is_found():
     ],
 )
 def test_bad_arguments_are_refused(arguments, error, message):
-    good = {"logdensity_fn": lambda x: -x @ x, "initial_positions": cube(2, -1.0, 1.0)}
+    good = {"logdensity_fn": lambda x: -x @ x, "region": cube(2, -1.0, 1.0)}
     with pytest.raises(error, match=message):
         find_modes(KEY, **(good | arguments))
 
@@ -249,6 +268,27 @@ def test_box_is_checked():
     assert np.all(np.abs(draws.mean(axis=0) - 3.5) < 5 / np.sqrt(12 * 1000))
 
 
+def test_density_of_a_box_is_uniform_and_zero_outside():
+    region = box({"a": jnp.zeros(2), "b": jnp.ones(())}, {"a": jnp.full(2, 3.0), "b": jnp.full((), 5.0)})
+    inside = jax.vmap(region.log_prob)(jax.vmap(region)(jax.random.split(KEY, 100)))
+    np.testing.assert_allclose(inside, -np.log(3.0 * 3.0 * 4.0))
+    for outside in (-0.1, 3.1, jnp.nan):
+        assert region.log_prob({"a": jnp.array([1.0, outside]), "b": jnp.full((), 2.0)}) == -jnp.inf
+
+
+def test_a_box_is_an_argument_of_programs():
+    traces = []
+
+    @jax.jit
+    def sample(region, rng_key):
+        traces.append(region)
+        return region(rng_key)
+
+    first, second = sample(cube(2, 0.0, 1.0), KEY), sample(cube(2, 1.0, 2.0), KEY)
+    assert len(traces) == 1
+    np.testing.assert_allclose(second, first + 1.0)
+
+
 def test_no_warning_where_the_hessian_is_right():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -258,4 +298,4 @@ def test_no_warning_where_the_hessian_is_right():
 def test_starts_of_a_box_are_its_own_draws():
     region = box({"a": jnp.zeros(2), "b": jnp.ones(())}, {"a": jnp.full(2, 3.0), "b": jnp.full((), 5.0)})
     numbers = np.arange(9, dtype=np.int32)
-    np.testing.assert_allclose(starts.draw(region, KEY, numbers), starts._draw(region, KEY, numbers), rtol=1e-6)
+    np.testing.assert_allclose(draw(region, KEY, numbers), _draw(region, KEY, numbers), rtol=1e-6)

@@ -26,10 +26,11 @@ from vhmc_jax.kernels import (
 )
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
-from vhmc_jax.search import Modes, box, find_modes
+from vhmc_jax.search import Box, Modes, box, find_modes
 
 __all__ = [
     "AdaptedStepSize",
+    "Box",
     "Chains",
     "ComposedInfo",
     "ComposedState",

@@ -19,8 +19,8 @@ from vhmc_jax.base import Array, PyTree, State, as_pytree_function
 class FlatDensity:
     """A log density on flat vectors, and the way back to the user's pytree.
 
-    It is a callable pytree, so it can be an argument of a compiled program: densities of the same function and the same
-    structure share one program.
+    It is a callable pytree, so it can be an argument of a compiled program where its function is a pytree: see
+    :meth:`at`.
 
     Attributes
     ----------
@@ -34,9 +34,27 @@ class FlatDensity:
     unravel: Callable
 
     @classmethod
-    def at(cls, logdensity_fn: Callable, position: PyTree) -> Self:
-        """Bind a function of positions like this one."""
-        return cls(as_pytree_function(logdensity_fn), ravel_pytree(position)[1])
+    def at(cls, logdensity_fn: Callable, template: PyTree) -> Self:
+        """The flat density of positions like a template, as an argument of compiled programs.
+
+        Two that are made of the same function and of templates of the same structure, shapes and dtypes share their
+        programs: JAX compares ``unravel`` by these.
+
+        Parameters
+        ----------
+        logdensity_fn
+            The user's function of a pytree.
+        template
+            One position. Only its structure, shapes and dtypes are read.
+
+        Returns
+        -------
+        The density.
+        """
+        unravels: list[Callable] = []
+        # Under eval_shape nothing is computed. Called directly, ravel_pytree would compile a program.
+        jax.eval_shape(lambda position: unravels.append(ravel_pytree(position)[1]), template)
+        return cls(as_pytree_function(logdensity_fn), unravels[0])
 
     def __call__(self, x: Array) -> Array:
         """Log density, in the dtype of ``x``."""

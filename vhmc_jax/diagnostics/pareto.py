@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 MIN_TAIL = 5
+ROUNDING = 1e-12
+"""Log weights that differ by less count as equal: a guide that is the target itself has no tail."""
 
 
 def pareto_k(log_weights: Any) -> float:
@@ -32,7 +34,7 @@ def pareto_k(log_weights: Any) -> float:
     x = x - x[-1]
     tail_size = int(np.ceil(min(x.size / 5, 3 * np.sqrt(x.size))))
     cutoff = max(x[-tail_size - 1], np.log(np.finfo(np.float64).tiny))
-    tail = x[x > cutoff]
+    tail = x[x > cutoff + ROUNDING]
     if tail.size < MIN_TAIL:
         return float("nan")
     shape, _ = fit_generalised_pareto(np.exp(tail) - np.exp(cutoff))

@@ -16,13 +16,11 @@ References
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jax.flatten_util import ravel_pytree
 
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity
@@ -95,8 +93,7 @@ class _Lane(NamedTuple):
 
 @functools.partial(program, options=SOON_COMPILED)
 def ascend(
-    logdensity_fn: Callable,
-    template: PyTree,
+    density: FlatDensity,
     starts: Array,
     centre: Array,
     scale: Array,
@@ -107,10 +104,8 @@ def ascend(
 
     Parameters
     ----------
-    logdensity_fn
-        Log density of a pytree position; a pytree itself.
-    template
-        One position, for its structure.
+    density
+        Log density of flat positions.
     starts
         Flat positions, shape (n, d).
     centre, scale
@@ -124,7 +119,6 @@ def ascend(
     -------
     The end points.
     """
-    density = FlatDensity(logdensity_fn, ravel_pytree(template)[1])
     dtype, dim = starts.dtype, starts.shape[1]
     noise = 10 * jnp.finfo(dtype).eps
 

@@ -8,13 +8,12 @@ a ridge is polished on its own account and recognised at the top.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
 
-from vhmc_jax.base import PyTree
+from vhmc_jax.density import FlatDensity
 from vhmc_jax.search.ascent import ARRIVED, ESCAPED, OUTSIDE, UNCONVERGED, Ascent
 from vhmc_jax.search.polish import BARRIER, PROFILE, SEGMENT, Top, depth_between, polish, profile_widths
 
@@ -49,23 +48,21 @@ class FoundMode:
         return np.sum(((points - self.position) @ self.whitening.T) ** 2, axis=-1)
 
 
-class ModeTable:
+class FoundModes:
     """The modes found so far, the starts that failed by reason, and the evaluations spent.
 
     Parameters
     ----------
-    logdensity_fn
-        Log density of a pytree position; a pytree itself.
-    template
-        One position, for its structure.
+    density
+        Log density of flat positions.
     scale
         Spread of the starts, shape (d,).
     tolerance
         Distance to the top, in standard deviations, to which a mode is polished.
     """
 
-    def __init__(self, logdensity_fn: Callable, template: PyTree, scale: np.ndarray, tolerance: float):
-        self._density = (logdensity_fn, template)
+    def __init__(self, density: FlatDensity, scale: np.ndarray, tolerance: float):
+        self._density = density
         self._scale = scale
         self._tolerance = np.asarray(tolerance, scale.dtype)
         self._eps = float(jnp.finfo(scale.dtype).eps)
@@ -75,9 +72,9 @@ class ModeTable:
         self.num_densities = 0
 
     def prepare(self) -> None:
-        """Have compiled what every end will need, while the starts still climb."""
+        """Compile what every end will need, while the starts still climb."""
         position = np.zeros_like(self._scale)
-        polish.prepare(*self._density, position, self._scale, self._tolerance)
+        polish.prepare(self._density, position, self._scale, self._tolerance)
 
     def add(self, ascent: Ascent) -> None:
         """Sort the ends of one block of starts into known modes, new modes and failures."""
@@ -139,14 +136,14 @@ class ModeTable:
         for first in range(0, len(points), SEGMENT_BLOCK):
             block = points[first : first + SEGMENT_BLOCK]
             padded = np.concatenate([block, np.repeat(block[:1], SEGMENT_BLOCK - len(block), axis=0)])
-            found = depth_between(*self._density, self._array(mode.position), self._array(padded))
+            found = depth_between(self._density, self._array(mode.position), self._array(padded))
             depths.append(np.asarray(found)[: len(block)])
         self.num_densities += len(points) * len(SEGMENT)
         return np.concatenate(depths) > BARRIER + self._rounding()
 
     def _examine(self, end: np.ndarray) -> FoundMode | str:
         """Polish one end: a mode, or the reason why it is none."""
-        top = polish(*self._density, self._array(end), self._scale, self._tolerance)
+        top = polish(self._density, self._array(end), self._scale, self._tolerance)
         self.num_gradients += int(top.num_gradients)
         self.num_densities += int(top.num_densities)
         eigenvalues = np.asarray(top.eigenvalues, np.float64)
@@ -159,7 +156,7 @@ class ModeTable:
         is_as_curved = (eigenvalues > 32 * self._eps) & (mean_falls > 1 / 8) & (mean_falls < 2)
         if top.is_converged and np.all(is_as_curved):
             return self._mode(top, np.ones_like(eigenvalues), is_gaussian=True)
-        widths, rises = (np.asarray(a, np.float64) for a in profile_widths(*self._density, top))
+        widths, rises = (np.asarray(a, np.float64) for a in profile_widths(self._density, top))
         self.num_densities += 2 * len(PROFILE) * len(widths)
         if np.any(rises):
             return "saddle" if top.is_converged else "unconverged"

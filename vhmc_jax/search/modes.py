@@ -7,18 +7,24 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from tqdm import tqdm
 
 from vhmc_jax.arguments import as_array, as_count
-from vhmc_jax.base import Array, PyTree, as_pytree_function
-from vhmc_jax.density import require_scalar, unravel_rows
+from vhmc_jax.base import Array, PyTree
+from vhmc_jax.density import FlatDensity, require_scalar, unravel_rows
 from vhmc_jax.search.ascent import ascend
-from vhmc_jax.search.merge import ModeTable
-from vhmc_jax.search.starts import Starts
+from vhmc_jax.search.merge import FoundMode, FoundModes
+from vhmc_jax.search.region import Starts
 
 STARTS_PER_MODE = 32
+"""Where the number of starts is open, the search goes on until there are this many for each mode found."""
+
 LEAST_COUNT = 3
-"""Where the number of starts is open, enough are so many for each mode, with none seen less often."""
+"""Where the number of starts is open, the search goes on until every mode was reached this many times."""
+
+WIDE_STARTS = 3
+"""Given starts that spread less than this many standard deviations of their one mode may have missed others."""
 
 
 class Failures(NamedTuple):
@@ -71,6 +77,8 @@ class Modes(NamedTuple):
         Evaluations of value and gradient; a Hessian counts as d of them.
     num_densities
         Evaluations of the value alone.
+    notes
+        Sentences about what may be wrong with these modes, and what to do about it.
     """
 
     positions: PyTree
@@ -83,6 +91,7 @@ class Modes(NamedTuple):
     undiscovered_share: float
     num_gradients: int
     num_densities: int
+    notes: tuple[str, ...] = ()
 
     @property
     def template(self) -> PyTree:
@@ -93,7 +102,7 @@ class Modes(NamedTuple):
 def find_modes(
     rng_key: Array,
     logdensity_fn: Callable,
-    initial_positions: PyTree | Callable,
+    region: PyTree | Callable,
     *,
     num_starts: int | None = None,
     learning_rate: float = 0.15,
@@ -113,9 +122,9 @@ def find_modes(
         Draws the starts, where they are drawn.
     logdensity_fn
         Log density of a pytree position, up to a constant.
-    initial_positions
-        The starts, with a leading axis; or a function rng_key → position that draws one: ``box(low, high)``,
-        a sampler of the prior, or any other that covers the region.
+    region
+        Where to look. A function rng_key → position that draws one start: ``box(low, high)``, a sampler of the
+        prior, or any other that covers the region. Or the starts themselves, with a leading axis.
     num_starts
         How many to draw. By default as many as it takes: blocks of 512, until there were 32 starts for each
         mode found and no mode was seen fewer than 3 times (at most 16,384 starts).
@@ -133,6 +142,11 @@ def find_modes(
     -------
     The modes, what became of every start, and the evaluations spent.
 
+    Warns
+    -----
+    UserWarning
+        For each of the notes of the modes.
+
     Raises
     ------
     ValueError
@@ -147,67 +161,113 @@ def find_modes(
     >>> modes.positions.shape, modes.num_failed
     ((2, 2), 0)
     """
+    modes = search_modes(
+        rng_key,
+        logdensity_fn,
+        region,
+        num_starts=num_starts,
+        learning_rate=learning_rate,
+        max_steps=max_steps,
+        gradient_tolerance=gradient_tolerance,
+        progress=progress,
+    )
+    for note in modes.notes:
+        warnings.warn(note, stacklevel=2)
+    return modes
+
+
+def search_modes(
+    rng_key: Array,
+    logdensity_fn: Callable,
+    region: PyTree | Callable,
+    *,
+    num_starts: int | None = None,
+    learning_rate: float = 0.15,
+    max_steps: int = 100,
+    gradient_tolerance: float = 1e-3,
+    progress: bool = False,
+) -> Modes:
+    """Find the modes as :func:`find_modes` does, without a warning: what there is to say is in their notes."""
     max_steps = as_count("max_steps", max_steps, 1)
     for name, value in (("learning_rate", learning_rate), ("gradient_tolerance", gradient_tolerance)):
         if not 0 < value < np.inf:
             raise ValueError(f"{name} must be positive and finite, got {value}")
-    starts = Starts(rng_key, initial_positions, num_starts)
-    logdensity_fn = as_pytree_function(logdensity_fn)
+    starts = Starts(rng_key, region, num_starts)
     require_scalar(logdensity_fn, starts.template)
+    density = FlatDensity.at(logdensity_fn, starts.template)
 
-    table: ModeTable | None = None
+    found: FoundModes | None = None
     with tqdm(total=starts.total, unit="start", desc="modes", disable=not progress) as bar:
         for block, count in starts.blocks():
-            if table is None:
+            if found is None:
                 centre, scale = _spread(np.asarray(block)[:count])
-                table = ModeTable(logdensity_fn, starts.template, scale, gradient_tolerance)
-                table.prepare()
+                found = FoundModes(density, scale, gradient_tolerance)
+                found.prepare()
             rate, steps = np.asarray(learning_rate, block.dtype), np.int32(max_steps)
-            ascent = ascend(logdensity_fn, starts.template, block, centre, scale, rate, steps)
-            table.add(jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ascent))  # noqa: B023 - used at once
+            ascent = ascend(density, block, centre, scale, rate, steps)
+            found.add(jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ascent))  # noqa: B023 - used at once
             bar.update(count)
-            bar.set_postfix(modes=len(table.modes), failed=table.failures.total())
-            if starts.is_open and _is_enough(table):
+            bar.set_postfix(modes=len(found.modes), failed=found.failures.total())
+            if starts.is_open and _is_enough(found):
                 break
-    assert table is not None  # there is at least one block
-    return _summary(table, starts.template)
+    assert found is not None  # there is at least one block
+    return _summary(found, starts.template)
+
+
+def narrow_starts_note(region: PyTree | Callable, modes: Modes) -> str | None:
+    """A sentence where given starts cover little more than the one mode that they led to, or else None.
+
+    Parameters
+    ----------
+    region
+        What was searched. Nothing is said about a function that draws starts.
+    modes
+        What was found.
+
+    Returns
+    -------
+    The sentence, or None.
+    """
+    if callable(region) or len(modes.logdensities) > 1:
+        return None
+    starts = jax.vmap(lambda position: ravel_pytree(position)[0])(region)
+    scales = np.sqrt(np.diagonal(modes.covariances[0]))
+    if not np.all(np.std(starts, axis=0) < WIDE_STARTS * scales):
+        return None
+    return (
+        f"All starts lie within {WIDE_STARTS} standard deviations of the one mode that they led to: others may be out "
+        "of their reach. Give a region that covers more, vj.box(low, high) for instance."
+    )
 
 
 def _spread(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the starts; one where they do not differ."""
     values = starts[np.all(np.isfinite(starts), axis=1)]
     if not len(values):
-        raise ValueError("initial_positions must be finite, got none that is")
+        raise ValueError("region must hold finite starts, got none that is finite")
     deviation = np.std(values, axis=0)
     return np.mean(values, axis=0), np.where(deviation > 0, deviation, 1.0).astype(starts.dtype)
 
 
-def _is_enough(table: ModeTable) -> bool:
-    counts = [mode.count for mode in table.modes]
-    num_starts = sum(counts) + table.failures.total()
+def _is_enough(found: FoundModes) -> bool:
+    counts = [mode.count for mode in found.modes]
+    num_starts = sum(counts) + found.failures.total()
     return not counts or (num_starts >= STARTS_PER_MODE * len(counts) and min(counts) >= LEAST_COUNT)
 
 
-def _summary(table: ModeTable, template: PyTree) -> Modes:
-    failures = Failures(**table.failures)
-    counts = [mode.count for mode in table.modes]
+def _summary(found: FoundModes, template: PyTree) -> Modes:
+    failures = Failures(**found.failures)
+    counts = [mode.count for mode in found.modes]
     num_starts = sum(counts) + sum(failures)
     if not counts:
         raise ValueError(
             f"no mode found: of {num_starts} starts {failures.outside} began where the density is zero or "
             f"not a number, {failures.escaped} ran off to infinity, {failures.unconverged} did not reach a "
             f"small gradient, {failures.saddle} stopped at a saddle and {failures.flat} where the density is "
-            "flat. Check that logdensity_fn is a proper density, and that initial_positions cover its modes; "
+            "flat. Check that logdensity_fn is a proper density, and that region covers its modes; "
             "or raise max_steps."
         )
-    if num_shallow := sum(not mode.is_gaussian for mode in table.modes):
-        warnings.warn(
-            f"{num_shallow} of {len(counts)} modes have a Hessian that is singular or unlike the density "
-            "around: their covariances are from the widths at which the density falls by exp(-1/2). Fit the "
-            "guide to draws, or change variables.",
-            stacklevel=3,
-        )
-    modes = sorted(table.modes, key=lambda mode: -mode.logdensity)
+    modes = sorted(found.modes, key=lambda mode: -mode.logdensity)
     dtype = jnp.result_type(*jax.tree.leaves(template))
     return Modes(
         positions=unravel_rows(np.stack([mode.position for mode in modes]), template),
@@ -218,6 +278,18 @@ def _summary(table: ModeTable, template: PyTree) -> Modes:
         num_failed=sum(failures),
         failures=failures,
         undiscovered_share=sum(count == 1 for count in counts) / sum(counts),
-        num_gradients=table.num_gradients,
-        num_densities=table.num_densities,
+        num_gradients=found.num_gradients,
+        num_densities=found.num_densities,
+        notes=_notes(modes),
+    )
+
+
+def _notes(modes: list[FoundMode]) -> tuple[str, ...]:
+    num_shallow = sum(not mode.is_gaussian for mode in modes)
+    if not num_shallow:
+        return ()
+    return (
+        f"{num_shallow} of {len(modes)} modes have a Hessian that is singular or unlike the density around: their "
+        "covariances are from the widths at which the density falls by exp(-1/2). Fit the guide to draws, or change "
+        "variables.",
     )

@@ -8,15 +8,13 @@ fallen by a half, and that is the width.
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from vhmc_jax.base import Array, PyTree
+from vhmc_jax.base import Array
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.programs import SOON_COMPILED, program
 from vhmc_jax.search.ascent import ARRIVAL
@@ -78,15 +76,13 @@ class _Newton(NamedTuple):
 
 
 @functools.partial(program, options=SOON_COMPILED)
-def polish(logdensity_fn: Callable, template: PyTree, x: Array, scale: Array, tolerance: Array) -> Top:
+def polish(density: FlatDensity, x: Array, scale: Array, tolerance: Array) -> Top:
     """Newton's method with a line search from x to the nearest stationary point.
 
     Parameters
     ----------
-    logdensity_fn
-        Log density of a pytree position; a pytree itself.
-    template
-        One position, for its structure.
+    density
+        Log density of flat positions.
     x
         Flat position, shape (d,).
     scale
@@ -98,7 +94,6 @@ def polish(logdensity_fn: Callable, template: PyTree, x: Array, scale: Array, to
     -------
     The point and the curvature there. Nothing is said yet about whether it is a maximum.
     """
-    density = FlatDensity(logdensity_fn, ravel_pytree(template)[1])
     eps = jnp.finfo(x.dtype).eps
     lengths = jnp.asarray(LINE_SEARCH, x.dtype)
 
@@ -163,7 +158,7 @@ def _axes(eigenvalues: Array, directions: Array) -> Array:
 
 
 @functools.partial(program, options=SOON_COMPILED)
-def profile_widths(logdensity_fn: Callable, template: PyTree, top: Top) -> tuple[Array, Array]:
+def profile_widths(density: FlatDensity, top: Top) -> tuple[Array, Array]:
     """Distance along each axis at which the log density has fallen by a half, on the mean of both sides.
 
     Returns
@@ -171,7 +166,6 @@ def profile_widths(logdensity_fn: Callable, template: PyTree, top: Top) -> tuple
     The widths in units of the axes, shape (d,): infinite where the density never falls by so much. And
     whether the density rises on the way, shape (d,): then the point is no maximum.
     """
-    density = FlatDensity(logdensity_fn, ravel_pytree(template)[1])
     dtype = top.position.dtype
     distances = jnp.asarray(np.concatenate([PROFILE, -PROFILE]), dtype)
     slack = BARRIER + 100 * jnp.finfo(dtype).eps * jnp.abs(top.logdensity)
@@ -188,15 +182,13 @@ def profile_widths(logdensity_fn: Callable, template: PyTree, top: Top) -> tuple
 
 
 @functools.partial(program, options=SOON_COMPILED)
-def depth_between(logdensity_fn: Callable, template: PyTree, x: Array, ends: Array) -> Array:
+def depth_between(density: FlatDensity, x: Array, ends: Array) -> Array:
     """How far the log density falls on the segments from x below the lower of their two ends.
 
     Parameters
     ----------
-    logdensity_fn
-        Log density of a pytree position; a pytree itself.
-    template
-        One position, for its structure.
+    density
+        Log density of flat positions.
     x
         Flat position, shape (d,).
     ends
@@ -206,7 +198,6 @@ def depth_between(logdensity_fn: Callable, template: PyTree, x: Array, ends: Arr
     -------
     Depths, shape (n,): positive where a barrier stands between.
     """
-    density = FlatDensity(logdensity_fn, ravel_pytree(template)[1])
     fractions = jnp.asarray(SEGMENT, x.dtype)
 
     def depth(end: Array) -> Array:

@@ -1,12 +1,13 @@
-"""Where the search for modes starts: given points, or a sampler that covers the region."""
+"""The region that is searched for modes: a box, another sampler of starts, or the starts themselves."""
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
@@ -17,11 +18,38 @@ BLOCK = 512
 """Starts that climb together in one compiled program."""
 
 MAX_STARTS = 16_384
-"""Most starts where their number is left open."""
+"""Most starts that are drawn where their number is left open."""
 
 
-def box(low: PyTree, high: PyTree) -> Callable:
-    """A sampler of starting points, uniform between ``low`` and ``high``.
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A box of positions. Called with a key, it draws one position uniformly.
+
+    Attributes
+    ----------
+    low, high
+        Its corners: positions of one structure, with ``low < high`` in every coordinate.
+    """
+
+    low: PyTree
+    high: PyTree
+
+    def __call__(self, rng_key: Array) -> PyTree:
+        """Draw one position."""
+        low, unravel = ravel_pytree(self.low)
+        width = ravel_pytree(self.high)[0] - low
+        return unravel(low + width * random.uniform(rng_key, low.shape, low.dtype))
+
+    def log_prob(self, position: PyTree) -> Array:
+        """Log density of the uniform distribution on the box: −∞ outside, and for NaN."""
+        low, high, x = (ravel_pytree(tree)[0] for tree in (self.low, self.high, position))
+        is_inside = jnp.all((x >= low) & (x <= high))
+        return jnp.where(is_inside, -jnp.sum(jnp.log(high - low)), -jnp.inf)
+
+
+def box(low: PyTree, high: PyTree) -> Box:
+    """A box between two corners, checked.
 
     Parameters
     ----------
@@ -30,13 +58,16 @@ def box(low: PyTree, high: PyTree) -> Callable:
 
     Returns
     -------
-    A function rng_key → position.
+    A function rng_key → position that draws uniformly; its ``log_prob`` is the density.
 
     Examples
     --------
     >>> import jax, vhmc_jax as vj
-    >>> vj.box(jax.numpy.zeros(2), jax.numpy.ones(2))(jax.random.key(0)).shape
+    >>> region = vj.box(jax.numpy.zeros(2), jax.numpy.full(2, 2.0))
+    >>> region(jax.random.key(0)).shape
     (2,)
+    >>> f"{region.log_prob(jax.numpy.ones(2)):.3f}"
+    '-1.386'
     """
     low, high = as_position(low, "low"), as_position(high, "high")
     if describe(low) != describe(high):
@@ -45,18 +76,7 @@ def box(low: PyTree, high: PyTree) -> Callable:
         widths = [np.asarray(b) - np.asarray(a) for a, b in zip(*map(jax.tree.leaves, (low, high)), strict=True)]
         if not all(np.all((width > 0) & np.isfinite(width)) for width in widths):
             raise ValueError(f"low must be below high and both finite in every coordinate, got {low} and {high}")
-    return Partial(_uniform, low, high)
-
-
-def _uniform(low: PyTree, high: PyTree, rng_key: Array) -> PyTree:
-    flat_low, unravel = ravel_pytree(low)
-    width = ravel_pytree(high)[0] - flat_low
-    return unravel(flat_low + width * random.uniform(rng_key, flat_low.shape, flat_low.dtype))
-
-
-def _ends_of_box(sampler: Callable) -> tuple[PyTree, PyTree] | None:
-    """``low`` and ``high`` of a :func:`box`; None of any other sampler."""
-    return sampler.args if isinstance(sampler, Partial) and sampler.func is _uniform else None
+    return Box(low, high)
 
 
 class Starts:
@@ -66,27 +86,27 @@ class Starts:
     ----------
     rng_key
         Start i is drawn with the key ``fold_in(rng_key, i)``.
-    initial_positions
+    region
         Positions with a leading axis, or a function rng_key → position.
     num_starts
-        How many to draw; None leaves the number open. Not for given positions.
+        How many starts to draw. None leaves the number open. Must be left out where positions are given.
     """
 
-    def __init__(self, rng_key: Array, initial_positions: PyTree | Callable, num_starts: int | None):
+    def __init__(self, rng_key: Array, region: PyTree | Callable, num_starts: int | None):
         self._rng_key = rng_key
-        self._sampler = as_pytree_function(initial_positions) if callable(initial_positions) else None
+        self._sampler = as_pytree_function(region) if callable(region) else None
         if self._sampler is not None:
-            ends = _ends_of_box(self._sampler)
-            shape = jax.eval_shape(self._sampler, rng_key) if ends is None else ends[0]  # a box needs no tracing
-            self.template = as_position(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shape))
+            # A corner of a box has the shapes; any other sampler is traced for them.
+            like = region.low if isinstance(region, Box) else jax.eval_shape(self._sampler, rng_key)
+            self.template = as_position(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like))
             self.total = None if num_starts is None else as_count("num_starts", num_starts, 1)
             return
-        positions = as_position(initial_positions, "initial_positions")
+        positions = as_position(region, "region")
         lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(positions)}
         if len(lengths) != 1 or 0 in lengths:
             raise ValueError(
-                "initial_positions must have the starts on a leading axis of one length, or be a function "
-                f"rng_key -> position, got {describe(positions)}"
+                "region must be a function rng_key -> position, or starts on a leading axis of one length, "
+                f"got {describe(positions)}"
             )
         self.total = lengths.pop()
         if num_starts not in (None, self.total):
@@ -100,7 +120,7 @@ class Starts:
         return self.total is None
 
     def blocks(self) -> Iterator[tuple[Array, int]]:
-        """Blocks of shape (b, d), and how many of each count: the last may be filled up with repetitions."""
+        """Blocks of shape (b, d), each with the number of rows that count. The rest repeats the last start."""
         total = MAX_STARTS if self.total is None else self.total
         size = -(-total // -(-total // BLOCK))
         for first in range(0, total, size):
@@ -112,11 +132,11 @@ class Starts:
 
 
 def draw(sampler: Callable, rng_key: Array, numbers: np.ndarray) -> Array:
-    """Starts of these numbers, flat, shape (n, d). Those of a box need no program."""
-    ends = _ends_of_box(sampler)
-    if ends is not None and is_concrete(ends, rng_key):
+    """Starts of these numbers, flat, shape (n, d). The draws of a box are made with NumPy: nothing is compiled."""
+    if isinstance(sampler, Box) and is_concrete(sampler, rng_key):
         keys = random.fold_in_each(rng_key, numbers)
-        low, high = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(end)]) for end in ends)
+        corners = sampler.low, sampler.high
+        low, high = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(corner)]) for corner in corners)
         if isinstance(keys, random.Key) and low.dtype in (np.float32, np.float64):
             return low + (high - low) * random.uniform_of_each(keys, len(low), low.dtype)
     return _draw(sampler, rng_key, numbers)
