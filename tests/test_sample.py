@@ -1,6 +1,7 @@
 """From a log density to draws: the phases, what is frozen, what is reported, and what is refused."""
 
 import signal
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +9,8 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
-from vhmc_jax.pipeline.frozen import _jump_probability
-from vhmc_jax.pipeline.sample import _num_burnin
+from vhmc_jax.pipeline.produce import num_burnin_for
+from vhmc_jax.pipeline.tune import jump_probability_for
 from vhmc_jax.runner import progress
 
 pytestmark = pytest.mark.slow
@@ -51,10 +52,10 @@ def test_log_densities_are_those_of_the_draws(result):
 
 
 def test_phases_and_summary(result):
-    assert [phase.name for phase in result.phases] == ["discover", "warm up", "produce", "judge"]
+    assert [phase.name for phase in result.phases] == ["discover", "fit", "tune", "produce", "judge"]
     assert all(0 <= phase.compile_seconds <= phase.seconds for phase in result.phases)
     infos = result.infos
-    assert result.phases[2].num_gradients >= int(np.sum(infos.num_gradients))  # the burn-in counts too
+    assert result.phases[3].num_gradients >= int(np.sum(infos.num_gradients))  # the burn-in counts too
     assert result.num_gradients == sum(phase.num_gradients for phase in result.phases)
     text = str(result)
     for part in ("Mode report", "Log evidence", "produce", "Jumps: probability", "ess_bulk"):
@@ -76,9 +77,9 @@ def test_frozen_produces_more_and_nothing_of_it_changes(result):
 
 def test_burnin_goes_on_until_chains_have_jumped(result):
     frozen = result.frozen
-    assert _num_burnin(frozen) == 10
-    assert _num_burnin(frozen._replace(jump_probability=0.2)) == 40
-    assert _num_burnin(frozen._replace(jump_probability=0.0)) == 80
+    assert num_burnin_for(frozen) == 10
+    assert num_burnin_for(frozen._replace(jump_probability=0.2)) == 40
+    assert num_burnin_for(frozen._replace(jump_probability=0.0)) == 80
 
 
 def test_what_was_fitted_already_is_not_for_the_caller(result):
@@ -88,8 +89,10 @@ def test_what_was_fitted_already_is_not_for_the_caller(result):
 
 def test_a_pilot_run_refits_the_guide(result):
     again = vj.sample(KEY, logdensity, REGION, num_pilot=100, **SETTINGS)
-    assert [phase.name for phase in again.phases] == ["discover", "warm up", "pilot", "produce", "judge"]
-    assert again.frozen.num_gradients == sum(phase.num_gradients for phase in again.phases[:3])
+    names = ["discover", "fit", "tune", "pilot", "refit", "retune", "produce", "judge"]
+    assert [phase.name for phase in again.phases] == names
+    assert not again.frozen.guide_report.is_laplace
+    assert 0.6 < again.frozen.acceptance_rate < 0.95
     assert again.frozen.guide_report.expected_acceptance > 0.9
     assert not np.array_equal(again.frozen.guide.means, result.frozen.guide.means)
     heavy = int(np.argmax(again.modes.weights))
@@ -100,11 +103,11 @@ def test_frozen_is_what_the_fit_said(result):
     frozen = result.frozen
     assert frozen.log_envelope == frozen.guide_report.log_envelope
     assert frozen.num_tries == frozen.guide_report.num_tries == 1, "nearly all jumps succeed with one candidate"
-    assert frozen.guide_report.num_gradients == 0, "Laplace's Gaussians will do, and tell the step size"
-    assert 0.6 < frozen.acceptance_rate < 0.95
+    assert frozen.guide_report.is_laplace, "Laplace's Gaussians will do, and tell the step size"
+    assert np.isnan(frozen.acceptance_rate), "nothing was measured"
     assert 0.85 < frozen.jump_probability < 0.95, "a fifth of the evaluations for local moves"
     poor = {"expected_acceptance": 0.4, "expected_acceptance_by_mode": np.array([0.4, 0.3]), "num_tries": 4}
-    assert _jump_probability(frozen.guide_report._replace(**poor)) == pytest.approx(4 / (4 + 2.8)), "half of them"
+    assert jump_probability_for(frozen.guide_report._replace(**poor)) == pytest.approx(4 / (4 + 2.8)), "half of them"
     precisions = np.einsum("k,kij->ij", frozen.guide_report.mode_weights, np.linalg.inv(frozen.modes.covariances))
     np.testing.assert_allclose(frozen.inverse_mass_matrix @ precisions, np.eye(2), atol=1e-8)
 
@@ -140,7 +143,7 @@ def test_starts_in_one_mode_are_warned_of():
     starts = TARGET.means[0] + 0.5 * jax.random.normal(KEY, (20, 2))
     found = vj.sample(KEY, TARGET.logdensity, starts, num_chains=8, num_samples=50, progress=False)
     assert len(found.modes.weights) == 1
-    assert any("initial_positions that cover the region" in warning for warning in found.warnings)
+    assert any("Give a region that covers more" in warning for warning in found.warnings)
     assert "Warnings" in found.summary()
 
 
@@ -152,12 +155,26 @@ def test_starts_in_one_mode_are_warned_of():
         ({"thinning": 0}, "thinning must be at least 1, got 0"),
         ({"num_tries": 0}, "num_tries must be at least 1, got 0"),
         ({"jump_probability": 1.5}, "jump_probability must be"),
-        ({"initial_positions": None}, "give initial_positions to search for modes, or frozen"),
+        ({"region": None}, "give a region to search for modes, or frozen"),
+        ({"friction": -1.0}, "friction must not be negative"),
+        ({"df": -1.0}, "df must be positive"),
     ],
 )
 def test_bad_input_is_named(options, message):
     with pytest.raises(ValueError, match=message):
-        vj.sample(**({"rng_key": KEY, "logdensity_fn": logdensity, "initial_positions": REGION} | options))
+        vj.sample(**({"rng_key": KEY, "logdensity_fn": logdensity, "region": REGION} | options))
+
+
+def test_warnings_of_others_pass():
+    """What the user's own density warns of is the user's to see."""
+
+    def warns(position):
+        warnings.warn("from the user's density", stacklevel=1)
+        return logdensity(position)
+
+    with pytest.warns(UserWarning, match="from the user's density"):
+        found = vj.sample(KEY, warns, REGION, num_chains=8, num_samples=20, progress=False)
+    assert not any("user's density" in warning for warning in found.warnings)
 
 
 def test_a_log_density_of_the_wrong_shape_or_that_raises_is_named():

@@ -2,8 +2,8 @@
 
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State
-from vhmc_jax.fit import GuideReport, estimate_log_envelope, fit_guide
-from vhmc_jax.guide import GaussianMixture, StudentTMixture
+from vhmc_jax.fit import FitOptions, GuideReport, estimate_log_envelope, fit_guide
+from vhmc_jax.guide import GaussianMixture, Guide, StudentTMixture
 from vhmc_jax.kernels import (
     ComposedInfo,
     ComposedState,
@@ -35,8 +35,10 @@ __all__ = [
     "ComposedInfo",
     "ComposedState",
     "EquipotentialInfo",
+    "FitOptions",
     "Frozen",
     "GaussianMixture",
+    "Guide",
     "GuideReport",
     "Info",
     "JumpInfo",

@@ -1,7 +1,7 @@
 """What ``sample`` returns."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,33 +11,10 @@ from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
 from vhmc_jax.pipeline.frozen import Frozen
+from vhmc_jax.pipeline.phase import Phase
 
 MOST_WEIGHTS = 6
 """Modes whose weights stand in one line of the summary."""
-
-
-class Phase(NamedTuple):
-    """Cost of one phase.
-
-    Attributes
-    ----------
-    name
-        What it did.
-    seconds
-        Time, compiling included.
-    compile_seconds
-        The part of it that JAX spent on tracing and compiling.
-    num_gradients
-        Gradients taken.
-    num_densities
-        Density values taken.
-    """
-
-    name: str
-    seconds: float
-    compile_seconds: float
-    num_gradients: int
-    num_densities: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)

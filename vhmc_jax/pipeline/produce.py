@@ -1,0 +1,127 @@
+"""Produce: chains of the frozen kernel."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import jax
+import numpy as np
+
+from vhmc_jax import random
+from vhmc_jax.arguments import as_count
+from vhmc_jax.base import Array, PyTree
+from vhmc_jax.pipeline.frozen import Frozen
+from vhmc_jax.pipeline.phase import Cost
+from vhmc_jax.runner.chains import run_chains
+
+LEAST_BURNIN, MOST_BURNIN, UNFORGOTTEN = 10, 80, 1e-3
+"""Burn-in goes on, within these bounds, until so few chains have not jumped."""
+
+
+class Amount(NamedTuple):
+    """How much to produce.
+
+    Attributes
+    ----------
+    num_chains
+        Chains.
+    num_samples
+        Stored draws of each chain.
+    num_burnin
+        Iterations before the first that is stored; None to choose them.
+    thinning
+        One iteration in ``thinning`` is stored.
+    """
+
+    num_chains: int
+    num_samples: int
+    num_burnin: int | None
+    thinning: int
+
+    def checked(self) -> Self:
+        """The same, or an error that names what is wrong."""
+        as_count("num_chains", self.num_chains, 1)
+        as_count("num_samples", self.num_samples, 1)
+        as_count("thinning", self.thinning, 1)
+        if self.num_burnin is not None:
+            as_count("num_burnin", self.num_burnin, 0)
+        return self
+
+
+class Produced(NamedTuple):
+    """What the chains left behind.
+
+    Attributes
+    ----------
+    draws
+        Positions, (chain, draw, ...).
+    infos
+        What happened at each step, (chain, draw).
+    logdensities
+        Log density at the draws, (chain, draw).
+    final_states, next_iteration
+        To continue from.
+    cost
+        Evaluations of all iterations, stored or not.
+    """
+
+    draws: PyTree
+    infos: Any
+    logdensities: Array
+    final_states: Any
+    next_iteration: int
+    cost: Cost
+
+
+def produce(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, amount: Amount, progress: bool) -> Produced:
+    """Run chains from the guide. Nothing adapts.
+
+    Parameters
+    ----------
+    rng_key
+        Key of starts and chains.
+    logdensity_fn
+        Log density of a pytree position.
+    frozen
+        The parameters.
+    amount
+        How much.
+    progress
+        Whether to show a bar. Ctrl-C returns the draws so far in any case.
+
+    Returns
+    -------
+    The draws.
+    """
+    key_starts, key_chains = (random.as_jax_key(key) for key in random.split(rng_key))
+    chains = run_chains(
+        key_chains,
+        frozen.kernel(logdensity_fn),
+        frozen.starts(key_starts, amount.num_chains),
+        amount.num_samples,
+        num_burnin=num_burnin_for(frozen) if amount.num_burnin is None else amount.num_burnin,
+        thinning=amount.thinning,
+        keep=_keep,
+        progress=progress,
+        stop_on_interrupt=True,
+    )
+    jax.block_until_ready(chains)
+    cost = Cost(
+        *(
+            round(float(np.sum(np.asarray(mean, np.float64))) * chains.next_iteration)
+            for mean in (chains.info_means.num_gradients, chains.info_means.num_densities)
+        )
+    )
+    draws, infos, logdensities = chains.kept
+    return Produced(draws, infos, logdensities, chains.final_states, chains.next_iteration, cost)
+
+
+def _keep(state: Any, info: Any) -> tuple[PyTree, Any, Array]:
+    return state.position, info, state.logdensity
+
+
+def num_burnin_for(frozen: Frozen) -> int:
+    """Doubled from the least until all but one chain in a thousand have jumped: few numbers, so few programs."""
+    stays, num = 1 - frozen.jump_probability * frozen.guide_report.expected_acceptance, LEAST_BURNIN
+    while stays**num > UNFORGOTTEN and num < MOST_BURNIN:
+        num *= 2
+    return num
