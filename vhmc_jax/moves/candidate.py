@@ -16,6 +16,7 @@ from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_parameter, cast, is_concrete
 from vhmc_jax.base import Array, PyTree, State, as_pytree_function
 from vhmc_jax.density import FlatDensity
+from vhmc_jax.guide import HasComponents, Prepares, require_guide
 from vhmc_jax.lazy import lazy_cond
 
 FORMS = ("exact", "paper")
@@ -93,10 +94,9 @@ class Jump:
 
     def label(self, x: Array) -> Array:
         """The guide's most responsible component at x; −1 where the guide has none."""
-        component_log_probs = getattr(self.guide, "component_log_probs", None)
-        if component_log_probs is None:
+        if not isinstance(self.guide, HasComponents):
             return jnp.int32(-1)
-        return jnp.argmax(component_log_probs(x)).astype(jnp.int32)
+        return jnp.argmax(self.guide.component_log_probs(x)).astype(jnp.int32)
 
     def sample(self, rng_key: Any) -> Array:
         """One draw of the guide, with a key of JAX's own unless it takes any."""
@@ -153,9 +153,7 @@ class Jump:
 
 def jump_from_guide(guide: Any, log_envelope: Any, num_tries: Any, form: str) -> Jump:
     """Check the arguments that kernels with jumps share."""
-    for method in ("sample", "log_prob"):
-        if not callable(getattr(guide, method, None)):
-            raise TypeError(f"guide must have the methods sample(rng_key) and log_prob(x), got {type(guide).__name__}")
+    require_guide(guide)
     if form not in FORMS:
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
     return Jump(
@@ -168,19 +166,24 @@ class _Methods(NamedTuple):
 
     sample: Callable
     log_prob: Callable
-    component_log_probs: Callable | None
+
+
+class _MethodsWithComponents(NamedTuple):
+    """The methods of a guide that has components, each a pytree."""
+
+    sample: Callable
+    log_prob: Callable
+    component_log_probs: Callable
 
 
 def _as_pytree(guide: Any) -> Any:
-    """A guide that is a pytree of arrays as it is: its methods then share them. Of any other the methods."""
+    """A guide that is a pytree of arrays, prepared where it can be: its methods then share them. Else its methods."""
+    if isinstance(guide, Prepares):
+        guide = guide.prepared()
     if not jax.tree_util.all_leaves([guide]) and all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(guide)):
         return guide
-    components = getattr(guide, "component_log_probs", None)
-    return _Methods(
-        as_pytree_function(guide.sample),
-        as_pytree_function(guide.log_prob),
-        None if components is None else as_pytree_function(components),
-    )
+    methods: Any = _MethodsWithComponents if isinstance(guide, HasComponents) else _Methods
+    return methods(*(as_pytree_function(getattr(guide, name)) for name in methods._fields))
 
 
 def jump_log_acceptance(candidate: Candidate, log_weight: Array, log_ratio: Array | float = 0.0) -> Array:
