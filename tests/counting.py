@@ -1,4 +1,4 @@
-"""Counting how often a function is evaluated when a program runs, and how many programs are compiled."""
+"""Counting how often a function is evaluated when a program runs, and how many programs a call compiles."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +39,12 @@ def _hear(event: str, _: float, **__: Any) -> None:
 jax.monitoring.register_event_duration_secs_listener(_hear)
 
 
-def num_compiled() -> int:
-    """How many programs JAX has compiled so far, on whichever thread."""
-    return len(_compiled)
+def compiled_during(function: Callable, *arguments: Any, **named: Any) -> tuple[Any, int]:
+    """The value of a function, and how many programs JAX compiled for it, on whichever thread.
+
+    The arguments are made before counting starts, so that programs which make a key or an array do not count. Those
+    may be compiled already or not, depending on the tests that ran before.
+    """
+    before = len(_compiled)
+    value = function(*arguments, **named)
+    return value, len(_compiled) - before
