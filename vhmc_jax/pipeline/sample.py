@@ -29,8 +29,6 @@ LEAST_BURNIN, MOST_BURNIN, UNFORGOTTEN = 10, 80, 1e-3
 """Burn-in goes on, within these bounds, until so few chains have not jumped."""
 EVIDENCE_SHARE, MOST_EVIDENCE_DRAWS = 1 / 8, 8192
 """Draws of the guide for the evidence, for each draw of the chains, and at most."""
-SHORT_RUN = 10_000
-"""Iterations up to which production is compiled sooner: what it then takes longer is less than what is gained."""
 FITTED = ("num_starts", "target_acceptance", "num_tries", "jump_probability", "friction", "num_pilot")
 """Arguments that the search and the fit take alone."""
 
@@ -262,7 +260,6 @@ def _produce(
         num_samples,
         num_burnin=num_burnin,
         keep=_keep,
-        compile_soon=num_burnin + num_samples * options.get("thinning", 1) <= SHORT_RUN,
         **options,
     )
     jax.block_until_ready(chains)

@@ -74,11 +74,6 @@ class ModeTable:
         self.num_gradients = 0
         self.num_densities = 0
 
-    def prepare(self) -> None:
-        """Have compiled what every end will need, while the starts still climb."""
-        position = np.zeros_like(self._scale)
-        polish.prepare(*self._density, position, self._scale, self._tolerance)
-
     def add(self, ascent: Ascent) -> None:
         """Sort the ends of one block of starts into known modes, new modes and failures."""
         statuses = np.asarray(ascent.statuses)

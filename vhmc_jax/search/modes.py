@@ -161,7 +161,6 @@ def find_modes(
             if table is None:
                 centre, scale = _spread(np.asarray(block)[:count])
                 table = ModeTable(logdensity_fn, starts.template, scale, gradient_tolerance)
-                table.prepare()
             rate, steps = np.asarray(learning_rate, block.dtype), np.int32(max_steps)
             ascent = ascend(logdensity_fn, starts.template, block, centre, scale, rate, steps)
             table.add(jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ascent))  # noqa: B023 - used at once
