@@ -82,6 +82,14 @@ def test_two_halves_equal_the_whole(whole):
     assert not np.allclose(again.draws, second.draws), "without first_iteration the keys would be used again"
 
 
+def test_a_longer_run_begins_like_a_shorter_one(whole, capsys):
+    """Bit for bit, whatever the length and whether a bar is shown."""
+    for longer in (run(3 * NUM_SAMPLES), run(3 * NUM_SAMPLES, progress=True)):
+        assert_equal(longer.draws[:, :NUM_SAMPLES], whole.draws)
+        assert_equal(jax.tree.map(lambda leaf: leaf[:, :NUM_SAMPLES], longer.infos), whole.infos)
+    capsys.readouterr()
+
+
 def test_chains_do_not_depend_on_their_neighbours(whole):
     alone = vj.run_chains(KEY, kernel(), STARTS[:1], NUM_SAMPLES)
     np.testing.assert_allclose(alone.draws[0], whole.draws[0], rtol=1e-10)

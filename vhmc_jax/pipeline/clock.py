@@ -7,13 +7,10 @@ from typing import Any, Self
 
 import jax
 
-from vhmc_jax.programs import WAITED
-
 COMPILE_EVENTS = (
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     "/jax/core/compile/backend_compile_duration",
-    WAITED,
 )
 
 

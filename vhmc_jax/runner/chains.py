@@ -61,7 +61,6 @@ def run_chains(
     keep: Callable | None = None,
     progress: bool = False,
     stop_on_interrupt: bool = False,
-    compile_soon: bool = False,
 ) -> Chains:
     """Run independent chains of a kernel.
 
@@ -93,9 +92,6 @@ def run_chains(
         Whether to show a bar with iterations, rate and acceptance.
     stop_on_interrupt
         Whether Ctrl-C ends the run and returns the draws so far, where there are any, in place of raising.
-    compile_soon
-        Whether to compile, on a CPU, in about three quarters of the time what then takes a tenth, in a few cases a
-        third, longer to run: for runs of a few seconds. Draws are the same up to rounding, which chains magnify.
 
     Returns
     -------
@@ -123,18 +119,13 @@ def run_chains(
     keep_fn = as_pytree_function(_keep_draw if keep is None else keep)
     chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
     schedule = Schedule(*(np.int32(number) for number in (first_iteration, num_burnin, thinning)))
-    advance = _advance_soon if compile_soon else _advance
-    first = kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples
-    # Arrays that are bound to devices make a program of their own, which shapes do not tell.
-    if not _are_committed(starts) and _start.prepare(*first):
-        advance.prepare(kernel.step, keep_fn, chain_keys, schedule, np.int32(0), *_start.shapes(*first))
-    progress_of_run, store = _start(*first)
+    progress_of_run, store = _start(kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples)
     _require_finite(progress_of_run.states, "initial_positions" if initial_states is None else "initial_states")
     bar = ProgressBar(total, f"{num_chains} chains", progress, is_chunked=progress or stop_on_interrupt)
     done = 0
     with Interrupt(stop_on_interrupt) as interrupt:
         for end in bar.chunk_ends():
-            progress_of_run, store = advance(
+            progress_of_run, store = _advance(
                 kernel.step, keep_fn, chain_keys, schedule, np.int32(end), progress_of_run, store
             )
             if progress or stop_on_interrupt:
@@ -211,8 +202,7 @@ def _iterate(
     return jax.lax.while_loop(lambda carry: carry[0].iteration < until, fill_slot, (run, store))
 
 
-_advance = program(_iterate, donate_argnames="store")
-_advance_soon = program(_iterate, options=SOON_COMPILED, donate_argnames="store")
+_advance = jax.jit(_iterate, donate_argnames="store")
 
 
 @functools.partial(program, options=SOON_COMPILED, static_argnames=("are_positions", "num_samples"))
@@ -245,10 +235,6 @@ def _checked_starts(positions: PyTree, states: Any) -> Any:
             f"{name} must have at least one chain on a leading axis that all leaves share, got {describe(given)}"
         )
     return as_position(positions, name) if states is None else states
-
-
-def _are_committed(tree: PyTree) -> bool:
-    return is_concrete(tree) and any(getattr(leaf, "committed", False) for leaf in jax.tree.leaves(tree))
 
 
 def _require_finite(states: Any, name: str) -> None:

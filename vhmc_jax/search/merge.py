@@ -71,11 +71,6 @@ class FoundModes:
         self.num_gradients = 0
         self.num_densities = 0
 
-    def prepare(self) -> None:
-        """Compile what every end will need, while the starts still climb."""
-        position = np.zeros_like(self._scale)
-        polish.prepare(self._density, position, self._scale, self._tolerance)
-
     def add(self, ascent: Ascent) -> None:
         """Sort the ends of one block of starts into known modes, new modes and failures."""
         statuses = np.asarray(ascent.statuses)

@@ -202,7 +202,6 @@ def search_modes(
             if found is None:
                 centre, scale = _spread(np.asarray(block)[:count])
                 found = FoundModes(density, scale, gradient_tolerance)
-                found.prepare()
             rate, steps = np.asarray(learning_rate, block.dtype), np.int32(max_steps)
             ascent = ascend(density, block, centre, scale, rate, steps)
             found.add(jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ascent))  # noqa: B023 - used at once
