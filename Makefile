@@ -34,6 +34,7 @@ lint: .venv/stamp
 
 bench: .venv/stamp
 	@$(BIN)/python benchmarks/overhead.py
+	@$(BIN)/python benchmarks/tricks.py
 	@$(BIN)/python benchmarks/memory.py
 	@$(BIN)/python benchmarks/lazy.py
 	@$(BIN)/python benchmarks/guide.py

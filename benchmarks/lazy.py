@@ -84,7 +84,7 @@ def main():
         trial = functools.partial(loops["lhmc"], jax.random.key(1), states, 10)
         num_iterations = max(20, int(options.seconds / (min(seconds(trial) for _ in range(3)) / 10)))
         runs = {name: functools.partial(run, jax.random.key(1), states, num_iterations) for name, run in loops.items()}
-        module = __import__("vhmc_jax.kernels.with_jumps", fromlist=["variational"])
+        module = __import__("vhmc_jax.kernels.with_jumps", fromlist=["with_jumps"])
         compile_seconds = {"lhmc": seconds(runs["lhmc"]), "vhmc": seconds(runs["vhmc"])}
         module.lazy_cond = eager_cond
         compile_seconds["cond"] = seconds(runs["cond"])

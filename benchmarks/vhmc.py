@@ -36,10 +36,9 @@ def second_stage(num_samples):
     for step_size in (0.5, 0.9, 1.3):
         shares, local = [], vj.lhmc(target.logdensity, step_size=step_size, num_integration_steps=10)
         for reuse in (True, False):
-            kernel = vj.variational(
-                target.logdensity,
-                guide,
+            kernel = vj.with_jumps(
                 local,
+                guide,
                 jump_probability=0.0,
                 log_envelope=report.log_envelope,
                 reuse_randomness=reuse,

@@ -127,6 +127,6 @@ local = vj.hmc(
     num_integration_steps=frozen.num_integration_steps,
     inverse_mass_matrix=frozen.inverse_mass_matrix,
 )
-kernel = vj.variational(logdensity, frozen.guide, local, jump_probability=0.2, log_envelope=frozen.log_envelope)
+kernel = vj.with_jumps(local, frozen.guide, jump_probability=0.2, log_envelope=frozen.log_envelope)
 chains = vj.run_chains(jax.random.key(3), kernel, starts, num_samples=2000)
 print(vj.diagnostics.mode_report(chains.draws, frozen.guide, mode_of=frozen.guide_report.component_modes.tolist()))

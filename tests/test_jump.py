@@ -98,7 +98,7 @@ def test_first_try_that_passes_is_taken():
 
     num = 300
     keys = jax.random.split(KEY, num)
-    found = jax.jit(jax.vmap(lambda key: settings.draw_candidate(key, density)))(keys)
+    found = jax.jit(jax.vmap(lambda key: settings.draw_candidate(key, density.state_at)))(keys)
     tries = [one_try(keys, number) for number in range(num_tries)]
     xs, log_ratios, passes = (np.stack(values, axis=1) for values in zip(*tries, strict=True))
     first = np.argmax(passes, axis=1)

@@ -56,8 +56,8 @@ def test_invariant_with_dense_mass_and_random_length():
 def test_invariant_around_another_local_move(reuse_randomness):
     """Around LHMC-ET, whose coin and directions are part of its random numbers; fresh numbers are exact too."""
     local = vj.lhmc_et(PAIR.logdensity, step_size=1.1, num_integration_steps=3, num_transformations=2)
-    kernel = vj.variational(
-        PAIR.logdensity, guide_of_a_pair(PAIR), local, jump_probability=0.1, log_envelope=0.0,
+    kernel = vj.with_jumps(
+        local, guide_of_a_pair(PAIR), jump_probability=0.1, log_envelope=0.0,
         reuse_randomness=reuse_randomness,
     )  # fmt: skip
     report = check_invariance(kernel, PAIR, KEY)
@@ -71,8 +71,8 @@ def test_same_random_numbers_accept_more_often():
     local = vj.lhmc(PAIR.logdensity, step_size=1.1, num_integration_steps=3)
     accepted = {}
     for reuse in (True, False):
-        kernel = vj.variational(
-            PAIR.logdensity, guide_of_a_pair(PAIR), local, jump_probability=0.0, log_envelope=0.0,
+        kernel = vj.with_jumps(
+            local, guide_of_a_pair(PAIR), jump_probability=0.0, log_envelope=0.0,
             reuse_randomness=reuse,
         )  # fmt: skip
         report = check_invariance(kernel, PAIR, KEY)
@@ -257,4 +257,4 @@ def test_local_kernel_without_a_proposal_is_refused():
     guide = guide_of_a_pair(PAIR)
     for step in (vj.jump(PAIR.logdensity, guide, log_envelope=0.0).step, lambda rng_key, state: (state, None)):
         with pytest.raises(TypeError, match=r"local must be a kernel whose step exposes propose\(rng_key, state\)"):
-            vj.variational(PAIR.logdensity, guide, Kernel(lambda x: x, step), log_envelope=0.0)
+            vj.with_jumps(Kernel(lambda x: x, step), guide, log_envelope=0.0)

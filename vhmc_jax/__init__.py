@@ -1,5 +1,7 @@
 """Exact MCMC kernels in JAX for densities with several distant modes."""
 
+from importlib.metadata import version
+
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State
 from vhmc_jax.fit import FitOptions, GuideReport, estimate_log_envelope, fit_guide
@@ -21,12 +23,15 @@ from vhmc_jax.kernels import (
     magnetic_hmc,
     mixture,
     monomial_gamma_hmc,
-    variational,
     vhmc,
+    with_jumps,
 )
+from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
 from vhmc_jax.search import Box, Modes, box, find_modes
+
+__version__ = version("vhmc-jax")
 
 __all__ = [
     "AdaptedStepSize",
@@ -45,12 +50,15 @@ __all__ = [
     "JumpState",
     "Kernel",
     "MagneticState",
+    "MetropolisStep",
     "Modes",
     "Phase",
+    "Proposal",
     "Result",
     "State",
     "StudentTMixture",
     "VHMCInfo",
+    "__version__",
     "adapt_step_size",
     "box",
     "cycle",
@@ -63,12 +71,14 @@ __all__ = [
     "jump",
     "lhmc",
     "lhmc_et",
+    "log_acceptance",
     "magnetic_hmc",
+    "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
     "run_chains",
     "sample",
     "targets",
-    "variational",
     "vhmc",
+    "with_jumps",
 ]

@@ -60,7 +60,23 @@ def log_acceptance(energy: Array, proposed_energy: Array, log_jacobian: Array | 
 
 
 def metropolis_info(log_alpha: Array, is_divergent: Array, num_gradients: Any, num_densities: Any = 0) -> Info:
-    """The info of a proposal whose coin is not thrown yet."""
+    """The info of a proposal whose coin is not thrown yet.
+
+    Parameters
+    ----------
+    log_alpha
+        log α of the proposal.
+    is_divergent
+        Whether it diverged.
+    num_gradients
+        Gradients that it took.
+    num_densities
+        Density values that it took.
+
+    Returns
+    -------
+    The info, with ``is_accepted`` false until the coin is thrown.
+    """
     return Info(
         acceptance_rate=jnp.exp(log_alpha),
         is_accepted=jnp.zeros_like(is_divergent),

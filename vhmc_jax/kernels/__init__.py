@@ -1,4 +1,4 @@
-"""Markov kernels, one file each; ``candidate`` holds what the jumps share."""
+"""Markov kernels, one file each."""
 
 from vhmc_jax.kernels.compose import ComposedInfo, ComposedState, cycle, mixture
 from vhmc_jax.kernels.equipotential import EquipotentialInfo, equipotential
@@ -9,7 +9,7 @@ from vhmc_jax.kernels.lhmc_et import lhmc_et
 from vhmc_jax.kernels.magnetic_hmc import MagneticState, magnetic_hmc
 from vhmc_jax.kernels.monomial_gamma_hmc import monomial_gamma_hmc
 from vhmc_jax.kernels.vhmc import vhmc
-from vhmc_jax.kernels.with_jumps import VHMCInfo, variational
+from vhmc_jax.kernels.with_jumps import VHMCInfo, with_jumps
 
 __all__ = [
     "ComposedInfo",
@@ -28,6 +28,6 @@ __all__ = [
     "magnetic_hmc",
     "mixture",
     "monomial_gamma_hmc",
-    "variational",
     "vhmc",
+    "with_jumps",
 ]

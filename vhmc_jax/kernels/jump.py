@@ -1,6 +1,6 @@
 """The variational jump: accept–reject Metropolis–Hastings from a guide.
 
-Notation: as in ``kernels.candidate``.
+Notation: as in ``moves.candidate``.
 """
 
 from collections.abc import Callable
@@ -128,7 +128,7 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState
     """Draw a candidate, then accept or stay."""
     key_candidate, key_accept = random.split(rng_key)
     density, start = flatten(logdensity_fn, state)
-    candidate = settings.draw_candidate(key_candidate, density)
+    candidate = settings.draw_candidate(key_candidate, lambda x: density.unflatten(density.state_at(x)))
     log_alpha = jump_log_acceptance(candidate, state.log_weight)
     info = JumpInfo(
         acceptance_rate=jnp.exp(log_alpha),
@@ -142,6 +142,6 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState
         jump_from=settings.label(start.position),
         jump_to=candidate.jump_to,
     )
-    proposed = density.unflatten(JumpState(*candidate.state, candidate.log_weight))
+    proposed = JumpState(*candidate.state, candidate.log_weight)
     state, info = accept(key_accept, state, Proposal(proposed, log_alpha, info))
     return state, info._replace(jump_accepted=info.is_accepted)

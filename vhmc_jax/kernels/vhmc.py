@@ -1,6 +1,6 @@
-"""Variational Langevin HMC: ``variational`` around Langevin HMC.
+"""Variational Langevin HMC: ``with_jumps`` around Langevin HMC.
 
-Notation: as in ``kernels.variational``.
+Notation: as in ``kernels.with_jumps``.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 
 from vhmc_jax.base import Kernel
 from vhmc_jax.kernels.lhmc import lhmc
-from vhmc_jax.kernels.with_jumps import variational
+from vhmc_jax.kernels.with_jumps import with_jumps
 
 
 def vhmc(
@@ -74,10 +74,9 @@ def vhmc(
         friction=friction,
         inverse_mass_matrix=inverse_mass_matrix,
     )
-    return variational(
-        logdensity_fn,
-        guide,
+    return with_jumps(
         local,
+        guide,
         jump_probability=jump_probability,
         log_envelope=log_envelope,
         num_tries=num_tries,

@@ -1,6 +1,6 @@
 """A local move, jumps between modes, and a jump as the second chance of a rejected move.
 
-Notation: as in ``kernels.lhmc`` and ``kernels.candidate``; β the probability of a jump, α(θ; z) the acceptance
+Notation: as in ``kernels.lhmc`` and ``moves.candidate``; β the probability of a jump, α(θ; z) the acceptance
 probability of the local move from θ with the random numbers z.
 """
 
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_parameter, cast, is_concrete
 from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_pytree_function
-from vhmc_jax.density import flatten
 from vhmc_jax.lazy import lazy_cond
 from vhmc_jax.metropolis import Proposal, accept, accept_by
 from vhmc_jax.moves.candidate import Jump, jump_from_guide, jump_log_acceptance
@@ -75,14 +75,14 @@ class VHMCInfo(NamedTuple):
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["logdensity_fn", "propose", "jump", "jump_probability"],
+    data_fields=["local_init", "propose", "jump", "jump_probability"],
     meta_fields=["reuse_randomness", "mostly_jumps"],
 )
 @dataclass(frozen=True)
 class Settings:
     """What the kernel is made of; the numbers are arguments of the compiled program."""
 
-    logdensity_fn: Callable
+    local_init: Callable
     propose: Callable
     jump: Jump
     jump_probability: Array
@@ -90,10 +90,9 @@ class Settings:
     mostly_jumps: bool
 
 
-def variational(
-    logdensity_fn: Callable,
-    guide: Any,
+def with_jumps(
     local: Kernel,
+    guide: Any,
     *,
     jump_probability: Any = 0.1,
     log_envelope: Any,
@@ -105,15 +104,13 @@ def variational(
 
     Parameters
     ----------
-    logdensity_fn
-        Log density of a position, up to a constant; the one that the local kernel was made with.
-    guide
-        Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised.
     local
-        A kernel with plain ``State`` whose ``step`` is a ``metropolis.MetropolisStep``: ``hmc``, ``lhmc``,
-        ``lhmc_et``, ``equipotential``, or your own. What it must give is ``step.propose(rng_key, state)``, a
-        ``Proposal`` whose ``log_acceptance`` is a function of the key and the state alone; the law of what it draws
-        from the key must not depend on the state.
+        A kernel with plain ``State`` whose ``step`` is a ``MetropolisStep``: ``hmc``, ``lhmc``, ``lhmc_et``,
+        ``monomial_gamma_hmc``, ``equipotential``, or your own. Its ``init`` gives the state at a candidate. Its
+        ``step.propose(rng_key, state)`` gives a ``Proposal`` whose ``log_acceptance`` is a function of the key and
+        the state alone. The law of what it draws from the key must not depend on the state.
+    guide
+        Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised. It is frozen.
     jump_probability
         β in [0, 1].
     log_envelope
@@ -139,8 +136,9 @@ def variational(
         )
     jump = jump_from_guide(guide, log_envelope, num_tries, form)
     mostly_jumps = is_concrete(beta) and float(beta) >= MOSTLY
-    settings = Settings(as_pytree_function(logdensity_fn), propose, jump, beta, bool(reuse_randomness), mostly_jumps)
-    return Kernel(Partial(init, local.init, jump), Partial(step, settings))
+    local_init = as_pytree_function(local.init)
+    settings = Settings(local_init, as_pytree_function(propose), jump, beta, bool(reuse_randomness), mostly_jumps)
+    return Kernel(Partial(init, local_init, jump), Partial(step, settings))
 
 
 def init(local_init: Callable, jump: Jump, position: PyTree, rng_key: Array | None = None) -> State:
@@ -205,10 +203,9 @@ def _try_jump(
 ) -> Chance:
     """Draw a candidate; accept it with min(1, w(θ*) / w(θ)), times the ratio of rejections in the second stage."""
     key_candidate, key_accept, key_fresh = random.split(rng_key, 3)
-    density, start = flatten(settings.logdensity_fn, state)
-    candidate = settings.jump.draw_candidate(key_candidate, density)
-    candidate = candidate._replace(state=density.unflatten(candidate.state))
-    log_weight = settings.jump.log_weight(settings.jump.log_ratio(start.logdensity, start.position))
+    x, unravel = ravel_pytree(state.position)
+    candidate = settings.jump.draw_candidate(key_candidate, lambda x: settings.local_init(unravel(x)))
+    log_weight = settings.jump.log_weight(settings.jump.log_ratio(state.logdensity, x))
 
     # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
     needs_ratio = is_second_stage & candidate.is_found
@@ -229,7 +226,7 @@ def _try_jump(
         acceptance_rate=jnp.exp(log_alpha),
         is_accepted=jnp.bool_(False),
         is_candidate_found=candidate.is_found,
-        jump_from=settings.jump.label(start.position),
+        jump_from=settings.jump.label(x),
         jump_to=candidate.jump_to,
         num_gradients=candidate.num_gradients + num_gradients_there,
         num_densities=jnp.asarray(num_densities_there),

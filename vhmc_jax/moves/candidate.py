@@ -15,7 +15,6 @@ from jax.flatten_util import ravel_pytree
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_parameter, cast, is_concrete
 from vhmc_jax.base import Array, PyTree, State, as_pytree_function
-from vhmc_jax.density import FlatDensity
 from vhmc_jax.guide import HasComponents, Prepares, require_guide
 from vhmc_jax.lazy import lazy_cond
 
@@ -28,7 +27,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     state
-        The flat state there, with its gradient; some try where none passed.
+        The state there, with its gradient; that of some try where none passed.
     log_weight
         log w there.
     is_found
@@ -47,7 +46,7 @@ class Candidate(NamedTuple):
 
 
 class Try(NamedTuple):
-    """The flat state at a draw of the guide, log(π / (c q)), whether that passed the envelope, and the component."""
+    """The state at a draw of the guide, log(π / (c q)), whether that passed the envelope, and the component."""
 
     state: State
     log_ratio: Array
@@ -103,18 +102,30 @@ class Jump:
         takes_any_key = getattr(self.guide.sample, "takes_any_key", False)
         return self.guide.sample(rng_key if takes_any_key else random.as_jax_key(rng_key))
 
-    def draw_candidate(self, rng_key: Any, density: FlatDensity) -> Candidate:
+    def draw_candidate(self, rng_key: Any, state_at: Callable) -> Candidate:
         """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them.
 
-        The first is the candidate more often than not; the others are evaluated, as one batch, where it is not.
+        The first try passes more often than not. The others are evaluated, as one batch, only where it does not.
+
+        Parameters
+        ----------
+        rng_key
+            Key of all tries.
+        state_at
+            From a flat vector to the state there.
+
+        Returns
+        -------
+        The candidate.
         """
 
         def attempt(rng_key: Any) -> Try:
             key_sample, key_uniform = random.split(rng_key)
-            state = density.state_at(self.sample(key_sample))
-            log_ratio = self.log_ratio(state.logdensity, state.position)
+            x = self.sample(key_sample)
+            state = state_at(x)
+            log_ratio = self.log_ratio(state.logdensity, x)
             log_uniform = jnp.log(random.uniform(key_uniform, dtype=log_ratio.dtype))
-            return Try(state, log_ratio, log_uniform < log_ratio, self.label(state.position))
+            return Try(state, log_ratio, log_uniform < log_ratio, self.label(x))
 
         def later_tries() -> Try:
             numbers = jnp.arange(1, self.num_tries)
