@@ -1,22 +1,26 @@
 # Everything runs in .venv, which is made on first use and brought up to date when pyproject.toml changes.
+# Only test-lowest has an environment of its own, .venv-lowest, with the lowest versions that pyproject.toml allows.
 
 PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
+LOWEST_BIN := .venv-lowest/bin
+FAST := not statistical and not slow
 NOTEBOOKS := $(wildcard notebooks/*.py)
 EXPERIMENTS := e1_equipotential e2_pair e3_dimension e4_scales e5_logistic e6_parallel
 
-.PHONY: help demo test test-fast lint bench notebooks paper peers
+.PHONY: help demo test test-fast test-lowest lint bench notebooks paper peers
 
 help:
-	@echo "make demo       run the demo: a table, and a picture in out/"
-	@echo "make test       run all tests"
-	@echo "make test-fast  run all but the slow and the statistical tests"
-	@echo "make lint       check style, format and types"
-	@echo "make bench      run the benchmarks"
-	@echo "make notebooks  execute the notebooks"
-	@echo "make paper      run the paper's experiments with few runs: pictures and a page in out/paper/"
-	@echo "make peers      compare with other samplers (some hours; installs them too)"
+	@echo "make demo         run the demo: a table, and a picture in out/"
+	@echo "make test         run all tests"
+	@echo "make test-fast    run all but the slow and the statistical tests"
+	@echo "make test-lowest  run the fast tests with the lowest versions of the dependencies"
+	@echo "make lint         check style, format and types"
+	@echo "make bench        run the benchmarks"
+	@echo "make notebooks    execute the notebooks"
+	@echo "make paper        run the paper's experiments with few runs: pictures and a page in out/paper/"
+	@echo "make peers        compare with other samplers (some hours; installs them too)"
 
 demo: .venv/stamp
 	@$(BIN)/python benchmarks/demo.py
@@ -25,7 +29,11 @@ test: .venv/stamp
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 test-fast: .venv/stamp
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not statistical and not slow"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "$(FAST)"
+
+# Old releases use what newer releases of their own dependencies deprecate, so deprecations are no errors here.
+test-lowest: .venv-lowest/stamp
+	@$(LOWEST_BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "$(FAST)" -W default::DeprecationWarning
 
 lint: .venv/stamp
 	@$(BIN)/python -m ruff check .
@@ -61,4 +69,12 @@ peers: .venv/stamp
 	@echo "Setting up .venv (some minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# pip has no way to ask for the lowest versions, uv has.
+.venv-lowest/stamp: pyproject.toml
+	@echo "Setting up .venv-lowest (some minutes the first time)"
+	@test -x $(LOWEST_BIN)/python || $(PYTHON) -m venv .venv-lowest
+	@$(LOWEST_BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@$(LOWEST_BIN)/uv pip install --quiet --python $(LOWEST_BIN)/python --resolution lowest-direct --editable '.[test]'
 	@touch $@
