@@ -13,8 +13,8 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 def _forget_programs() -> Iterator[None]:
     """Clear JAX's caches after each file.
 
-    Linux gives a process 65,530 maps of memory by default. Every compiled program holds some, and those of the whole
-    suite together are too many: XLA's compiler then crashes.
+    Every compiled program holds maps of memory, of which Linux gives a process 65,530 by default. One process for all
+    tests crashed in XLA's compiler, and too many maps are the likely cause.
     """
     yield
     jax.clear_caches()

@@ -123,6 +123,23 @@ ROWS = {
             inverse_mass_matrix=np.full(DIM, scale),
         ),
     ),
+    "cycle": Row(
+        lambda f, scale: vj.cycle(
+            vj.lhmc(f, step_size=0.35 * scale, num_integration_steps=2, friction=0.5 * scale),
+            vj.magnetic_hmc(f, step_size=0.4 * scale, num_integration_steps=3, field=scale),
+        ),
+    ),
+    "mixture": Row(
+        lambda f, scale, dtype=float: vj.mixture(
+            [
+                vj.hmc(f, step_size=0.4 * scale, num_integration_steps=3, inverse_mass_matrix=scale * np.eye(DIM)),
+                vj.jump(f, guide(scale, dtype), log_envelope=scale),
+            ],
+            [3.0, scale],
+        ),
+        has_guide=True,
+        can_diverge=False,
+    ),
     "hmc, random length": Row(
         lambda f, scale: vj.hmc(
             f, step_size=0.4 * scale, num_integration_steps=(2, 4), inverse_mass_matrix=np.full(DIM, scale)
@@ -275,7 +292,8 @@ def test_density_that_is_not_finite_is_never_entered(row, wall):
     before = jnp.concatenate([start.position[None], states.position[:-1]])
     rejected = ~infos.is_accepted
     np.testing.assert_array_equal(states.position[rejected], before[rejected])
-    np.testing.assert_array_equal(infos.acceptance_rate[infos.is_divergent], 0.0)
+    for part in getattr(infos, "parts", (infos,)):  # a composed kernel tells the mean acceptance of its parts
+        np.testing.assert_array_equal(part.acceptance_rate[part.is_divergent], 0.0)
 
 
 @every_kernel

@@ -118,16 +118,22 @@ def test_first_try_that_passes_is_taken():
 
 
 @pytest.mark.slow
-def test_weight_in_the_state_is_that_of_the_position():
+def test_acceptance_is_the_ratio_of_weights():
     kernel, guide = jump(-0.5, jnp.float64), guide_of_a_pair(PAIR, jnp.float64)
     states = jax.vmap(kernel.init)(PAIR.sample(KEY, 50))
     new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 50), states)
     assert np.any(infos.is_accepted)
     assert not np.all(infos.is_accepted)
-    for state in (states, new_states):
-        log_ratios = jax.vmap(lambda x: PAIR.logdensity(x) + 0.5 - guide.log_prob(x))(state.position)
-        np.testing.assert_allclose(state.log_weight, np.maximum(log_ratios, 0.0), atol=1e-12)
-        assert np.sum(np.asarray(state.log_weight) > 0) > 5
+    log_ratios = [
+        jax.vmap(lambda x: PAIR.logdensity(x) + 0.5 - guide.log_prob(x))(state.position)
+        for state in (states, new_states)
+    ]
+    here, there = (np.maximum(np.asarray(ratios), 0.0) for ratios in log_ratios)
+    moved = np.asarray(infos.is_accepted)
+    assert np.sum(here > 0) > 5
+    assert np.sum(there > 0) > 5
+    np.testing.assert_allclose(infos.acceptance_rate[moved], np.minimum(1, np.exp(there - here))[moved], rtol=1e-10)
+    assert np.any(infos.acceptance_rate[moved] < 1), "no ratio was below one"
     labels = [np.argmax(jax.vmap(guide.component_log_probs)(state.position), axis=1) for state in (states, new_states)]
     np.testing.assert_array_equal(infos.jump_from, labels[0])
     accepted = np.asarray(infos.is_accepted)

@@ -78,9 +78,9 @@ def test_composed_kernels_keep_the_sign():
     signs = []
     step = jax.jit(kernel.step)
     for key in jax.random.split(KEY, 40):
-        before = state.own[0]["field_sign"]
+        before = state.own[0].field_sign
         state, info = step(key, state)
-        after = state.own[0]["field_sign"]
+        after = state.own[0].field_sign
         if before != 0:
             assert after == (before if info.parts[0].is_accepted else -before)
         signs.append(float(after))

@@ -3,7 +3,7 @@
 from vhmc_jax.kernels.compose import ComposedInfo, ComposedState, cycle, mixture
 from vhmc_jax.kernels.equipotential import EquipotentialInfo, equipotential
 from vhmc_jax.kernels.hmc import hmc
-from vhmc_jax.kernels.jump import JumpInfo, JumpState, jump
+from vhmc_jax.kernels.jump import JumpInfo, jump
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.kernels.lhmc_et import lhmc_et
 from vhmc_jax.kernels.magnetic_hmc import MagneticState, magnetic_hmc
@@ -16,7 +16,6 @@ __all__ = [
     "ComposedState",
     "EquipotentialInfo",
     "JumpInfo",
-    "JumpState",
     "MagneticState",
     "VHMCInfo",
     "cycle",

@@ -1,8 +1,7 @@
 """Kernels made of kernels: one after another, or one at random.
 
-All parts share position, log density and gradient. A further field of a part's state is either a function of the
-position (the jump's weight), and computed again when that part is run, or a variable of its own, which its state
-names in ``own_fields`` and which is kept while the other parts run.
+All parts share position, log density and gradient. A further field of a part's state (the sign of a magnetic field) is
+a variable of that part alone, and is kept while the other parts run. So it must not be a function of the position.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,13 +29,13 @@ class ComposedState(NamedTuple):
     logdensity_grad
         Its gradient, with the structure of ``position``.
     own
-        For each part the fields of its state that are its own, by name.
+        The state of each part without what all share: position, log density and gradient are None there.
     """
 
     position: PyTree
     logdensity: Array
     logdensity_grad: PyTree
-    own: tuple[dict[str, Array], ...]
+    own: tuple[Any, ...]
 
 
 class ComposedInfo(NamedTuple):
@@ -119,7 +118,7 @@ def _parts(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
 def init(parts: tuple[Kernel, ...], position: PyTree, rng_key: Array | None = None) -> ComposedState:
     """The state of all parts at ``position``."""
     states = [kernel.init(position, rng_key) for kernel in parts]
-    return ComposedState(*_common(states[0]), tuple(_own_fields(state) for state in states))
+    return ComposedState(*_common(states[0]), tuple(_own(state) for state in states))
 
 
 def step_cycle(parts: tuple[Kernel, ...], rng_key: Any, state: ComposedState) -> tuple[ComposedState, ComposedInfo]:
@@ -150,12 +149,9 @@ def step_mixture(
 
 def run_part(kernel: Kernel, number: int, rng_key: Any, state: ComposedState) -> tuple[ComposedState, Any]:
     """One step of a part, from and to the common state."""
-    # ``init`` gives the part's type and what depends on the position; the density it evaluates is not used, and
-    # the compiler drops it.
-    fresh = kernel.init(state.position)
-    part = fresh._replace(**_common(state)._asdict(), **state.own[number])
+    part = state.own[number]._replace(**_common(state)._asdict())
     moved, info = kernel.step(random.as_jax_key(rng_key), part)
-    own = (*state.own[:number], _own_fields(moved), *state.own[number + 1 :])
+    own = (*state.own[:number], _own(moved), *state.own[number + 1 :])
     return ComposedState(*_common(moved), own), info
 
 
@@ -163,8 +159,9 @@ def _common(state: Any) -> State:
     return State(state.position, state.logdensity, state.logdensity_grad)
 
 
-def _own_fields(state: Any) -> dict[str, Array]:
-    return {name: getattr(state, name) for name in getattr(state, "own_fields", ())}
+def _own(state: Any) -> Any:
+    """A part's state without what all parts share."""
+    return state._replace(position=None, logdensity=None, logdensity_grad=None)
 
 
 def _summary(infos: Sequence[Any], num_run: int) -> ComposedInfo:

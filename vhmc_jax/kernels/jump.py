@@ -10,31 +10,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
+from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function
 from vhmc_jax.density import flatten, init_state
 from vhmc_jax.metropolis import Proposal, accept
 from vhmc_jax.moves.candidate import Jump, jump_from_guide, jump_log_acceptance
-
-
-class JumpState(NamedTuple):
-    """Where a chain is, with the weight of the envelope correction there.
-
-    Attributes
-    ----------
-    position
-        A pytree of floating arrays.
-    logdensity
-        The log density there, up to a constant.
-    logdensity_grad
-        Its gradient, with the structure of ``position``.
-    log_weight
-        log w at the position.
-    """
-
-    position: PyTree
-    logdensity: Array
-    logdensity_grad: PyTree
-    log_weight: Array
 
 
 class JumpInfo(NamedTuple):
@@ -100,7 +79,7 @@ def jump(logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: i
 
     Returns
     -------
-    The kernel, with ``JumpState`` and ``JumpInfo``.
+    The kernel, with ``State`` and ``JumpInfo``.
 
     Notes
     -----
@@ -116,20 +95,20 @@ def jump(logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: i
     return Kernel(Partial(init, logdensity_fn, settings), Partial(step, logdensity_fn, settings))
 
 
-def init(logdensity_fn: Callable, settings: Jump, position: PyTree, rng_key: Array | None = None) -> JumpState:
+def init(logdensity_fn: Callable, settings: Jump, position: PyTree, rng_key: Array | None = None) -> State:
     """The state at ``position``; raises where the guide does not fit it."""
     state = init_state(logdensity_fn, position, rng_key)
     settings.check_guide(state.position)
-    _, start = flatten(logdensity_fn, state)
-    return JumpState(*state, settings.log_weight(settings.log_ratio(start.logdensity, start.position)))
+    return state
 
 
-def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState) -> tuple[JumpState, JumpInfo]:
+def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: State) -> tuple[State, JumpInfo]:
     """Draw a candidate, then accept or stay."""
     key_candidate, key_accept = random.split(rng_key)
     density, start = flatten(logdensity_fn, state)
     candidate = settings.draw_candidate(key_candidate, lambda x: density.unflatten(density.state_at(x)))
-    log_alpha = jump_log_acceptance(candidate, state.log_weight)
+    log_weight = settings.log_weight(settings.log_ratio(start.logdensity, start.position))
+    log_alpha = jump_log_acceptance(candidate, log_weight)
     info = JumpInfo(
         acceptance_rate=jnp.exp(log_alpha),
         is_accepted=jnp.bool_(False),
@@ -142,6 +121,5 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: JumpState
         jump_from=settings.label(start.position),
         jump_to=candidate.jump_to,
     )
-    proposed = JumpState(*candidate.state, candidate.log_weight)
-    state, info = accept(key_accept, state, Proposal(proposed, log_alpha, info))
+    state, info = accept(key_accept, state, Proposal(candidate.state, log_alpha, info))
     return state, info._replace(jump_accepted=info.is_accepted)

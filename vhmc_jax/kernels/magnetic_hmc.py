@@ -43,11 +43,6 @@ class MagneticState(NamedTuple):
     logdensity_grad: PyTree
     field_sign: Array
 
-    @property
-    def own_fields(self) -> tuple[str, ...]:
-        """What is no function of the position, and is kept while other kernels run: see ``kernels.compose``."""
-        return ("field_sign",)
-
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["trajectory", "flow"], meta_fields=["is_plane"])
 @dataclass(frozen=True)
