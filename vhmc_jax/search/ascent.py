@@ -1,18 +1,16 @@
-"""Climbing to the modes: every start in one compiled loop, Adam first and L-BFGS once the top is near.
+"""Climbing to the modes: all starts in one compiled loop, by Adam first and by L-BFGS once the top is near.
 
-Each turn of the loop evaluates value and gradient once for each start. A start far out moves by Adam, which
-needs no step length of the density's own; its long first steps also spread the starts more evenly over
-narrow and wide modes. Once the density has bent down along several steps it goes on by L-BFGS, whose memory
-the steps of Adam have filled already. A start that is done waits.
+Each turn of the loop evaluates value and gradient once for each start. A start far from a top moves by Adam,
+whose steps do not depend on the scale of the density. Its long first steps also spread the starts more evenly over
+narrow and wide modes. After the density has bent down along several steps, L-BFGS takes over. The steps of Adam
+have filled its memory by then. A start that is done waits for the others.
 
-Notation: f log density, g its gradient, (s, y) a step and the fall of the gradient along it, H⁻¹ an estimate
-of the inverse of the negative Hessian; gᵀH⁻¹g, the squared distance to the top in standard deviations, is
-called the decrement.
+Notation: f log density, g its gradient, H⁻¹ the estimate of L-BFGS of the inverse of the negative Hessian. The
+decrement gᵀH⁻¹g is the squared distance to the top in standard deviations.
 
 References
 ----------
 .. [1] D. P. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
-.. [2] J. Nocedal, Updating quasi-Newton matrices with limited storage, Mathematics of Computation 35, 1980.
 """
 
 import functools
@@ -25,23 +23,39 @@ import optax
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.programs import SOON_COMPILED, program
+from vhmc_jax.search.lbfgs import Memory, empty_memory, has_pairs, precondition, remember
 
 CLIMBING, ARRIVED, OUTSIDE, ESCAPED, UNCONVERGED = range(5)
-"""What became of a start: ``OUTSIDE`` started where the density is zero or not a number."""
+"""What became of a start. ``OUTSIDE`` started where the density is zero or not a number."""
 
 ADAM = optax.scale_by_adam()
 
 ARRIVAL = 0.05
-"""Distance to the top, in standard deviations, at which a start has arrived."""
-
-MEMORY = 8
-"""Pairs that L-BFGS remembers."""
+"""Distance to the top, in standard deviations, at which a start has arrived. Newton's method does the rest."""
 
 NUM_BENDS = 5
 """Steps in a row along which the density has to bend down before L-BFGS takes over."""
 
 ESCAPE_RADIUS = 1e6
-"""In standard deviations of the starts: beyond, a start has run away."""
+"""Distance from the centre of the starts, in their standard deviations, beyond which a start has run away."""
+
+LAST_RATE = 0.01
+"""The learning rate falls along a cosine to this share of the first one."""
+
+SUFFICIENT_RISE = 1e-4
+"""Share of the rise gᵀs that the slope promises which a step s of L-BFGS has to achieve (Armijo's condition)."""
+
+SHORTER, LONGER = 0.3, 2.0
+"""Factors of the length of a step of L-BFGS: after one that was refused, and after one that met no curvature."""
+
+SLOWER = 0.5
+"""Factor of the rate of Adam after a step that was refused: its trial was not finite."""
+
+SHORTEST = 1e-8
+"""A start is stuck where the factor of its steps falls below this."""
+
+ROUNDING = 10
+"""Rounding errors of the dtype, relative to the numbers at hand, below which a difference means nothing."""
 
 
 class Ascent(NamedTuple):
@@ -65,30 +79,60 @@ class Ascent(NamedTuple):
     num_gradients: Array
 
 
-class _Memory(NamedTuple):
-    """The last few steps and falls of the gradient, newest last; an empty row has weight zero."""
-
-    steps: Array
-    falls: Array
-    weights: Array
-    scale: Array
-
-
-class _Lane(NamedTuple):
-    """One start on its way, in coordinates that are scaled by the spread of the starts."""
+class _Point(NamedTuple):
+    """A position with value and gradient there, in coordinates that are scaled by the spread of the starts."""
 
     position: Array
     value: Array
     gradient: Array
-    trial: Array
-    memory: _Memory
-    adam_state: optax.OptState
+
+
+class _Pace(NamedTuple):
+    """What decides about the next step: its method, and the factors by which steps are shortened.
+
+    ``rate`` is Adam's and ``length`` that of L-BFGS. ``num_bends`` counts the last steps in a row along which the
+    density bent down. Where ``is_near``, L-BFGS has taken over for good.
+    """
+
     rate: Array
-    step_length: Array
+    length: Array
     num_bends: Array
     is_near: Array
+
+
+class _Lane(NamedTuple):
+    """One start on its way: the best it has, the trial that is evaluated next, and what it has learnt."""
+
+    point: _Point
+    trial: Array
+    memory: Memory
+    adam_state: optax.OptState
+    pace: _Pace
     status: Array
     num_gradients: Array
+
+
+class _Verdict(NamedTuple):
+    """What the trial told: whether it is taken, whether the density bent down on the way, whether it is infinite."""
+
+    is_accepted: Array
+    bends: Array
+    is_unbounded: Array
+
+
+class _Schedule(NamedTuple):
+    """The number of the turn, and the settings that all starts share."""
+
+    turn: Array
+    learning_rate: Array
+    max_steps: Array
+
+    @property
+    def decay(self) -> Array:
+        """Share of the learning rate that is left in this turn."""
+        dtype = self.learning_rate.dtype
+        fraction = jnp.minimum(1.0, self.turn.astype(dtype) / self.max_steps.astype(dtype))
+        return LAST_RATE + 0.5 * (1 - LAST_RATE) * (1.0 + jnp.cos(jnp.pi * fraction))
 
 
 @functools.partial(program, options=SOON_COMPILED)
@@ -111,7 +155,7 @@ def ascend(
     centre, scale
         Mean and spread of the starts, shape (d,): the unit in which the learning rate is measured.
     learning_rate
-        First step of Adam in those units; it falls to a hundredth along a cosine.
+        First step of Adam in those units. It falls to ``LAST_RATE`` of that along a cosine.
     max_steps
         Most steps of Adam, and again of L-BFGS.
 
@@ -119,76 +163,100 @@ def ascend(
     -------
     The end points.
     """
-    dtype, dim = starts.dtype, starts.shape[1]
-    noise = 10 * jnp.finfo(dtype).eps
 
-    def value_and_grad(u: Array) -> tuple[Array, Array]:
-        return jax.value_and_grad(lambda v: density.value(centre + scale * v))(u)
+    def evaluate(u: Array) -> _Point:
+        return _Point(u, *jax.value_and_grad(lambda v: density.value(centre + scale * v))(u))
 
-    def start(x: Array) -> _Lane:
-        """Nothing is known yet: the first turn evaluates the start itself."""
-        u = (x - centre) / scale
-        empty = jnp.zeros((MEMORY, dim), dtype)
-        return _Lane(
-            position=u, value=jnp.full((), -jnp.inf, dtype), gradient=jnp.zeros_like(u), trial=u,
-            memory=_Memory(empty, empty, empty[:, 0], jnp.ones((), dtype)), adam_state=ADAM.init(u),
-            rate=learning_rate, step_length=jnp.ones((), dtype), num_bends=jnp.zeros((), jnp.int32),
-            is_near=jnp.zeros((), bool), status=jnp.int32(CLIMBING), num_gradients=jnp.zeros((), jnp.int32),
-        )  # fmt: skip
-
-    def advance(turn: Array, decay: Array, lane: _Lane) -> _Lane:
-        value, gradient = value_and_grad(lane.trial)
-        step, fall = lane.trial - lane.position, lane.gradient - gradient
-        bends = step @ fall > noise * jnp.linalg.norm(step) * jnp.linalg.norm(fall)
-        # Far out any finite trial is taken; near the top it has to climb, or the step is shortened.
-        slack = noise * jnp.maximum(1.0, jnp.abs(lane.value))
-        climbs = value >= lane.value + 1e-4 * (lane.gradient @ step) - slack
-        is_accepted = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient)) & (climbs | ~lane.is_near)
-        is_unbounded, is_outside = value == jnp.inf, (turn == 0) & ~is_accepted
-
-        memory = _select(is_accepted & bends, _remember(lane.memory, step, fall), lane.memory)
-        u, value, gradient = _select(
-            is_accepted, (lane.trial, value, gradient), (lane.position, lane.value, lane.gradient)
-        )
-        first_scale = learning_rate / (jnp.linalg.norm(gradient) + 1e-30)
-        memory = memory._replace(scale=jnp.where(turn == 0, first_scale, memory.scale))
-        newton = _precondition(memory, gradient)
-        decrement = gradient @ newton
-        num_bends = jnp.where(is_accepted & bends, lane.num_bends + 1, 0)
-        is_top_near = (num_bends >= NUM_BENDS) | ((num_bends > 0) & (decrement <= dim))
-        is_near = lane.is_near | is_top_near | (turn >= max_steps)
-
-        # A step that met no curvature could have been longer; one that was refused, shorter.
-        grown = jnp.where(bends | ~lane.is_near, jnp.ones((), dtype), 2.0 * lane.step_length)
-        step_length = jnp.where(is_accepted, grown, 0.3 * lane.step_length)
-        rate = jnp.where(is_accepted, lane.rate, 0.5 * lane.rate)
-        direction, adam_state = _adam_direction(gradient, lane.adam_state)
-        trial = u + jnp.where(is_near, step_length * newton, decay * rate * direction)
-
-        is_flat = ~jnp.any(gradient)
-        has_arrived = is_near & (memory.weights[-1] > 0) & (decrement <= ARRIVAL**2) | is_flat
-        has_escaped = is_unbounded | (jnp.max(jnp.abs(u)) > ESCAPE_RADIUS)
-        is_stuck = (turn >= 2 * max_steps) | (step_length < 1e-8) | (rate < 1e-8)
-        status = jnp.select(
-            [is_outside, has_arrived, has_escaped, is_stuck], [OUTSIDE, ARRIVED, ESCAPED, UNCONVERGED], CLIMBING
-        )
-        moved = _Lane(
-            u, value, gradient, trial, memory, adam_state, rate, step_length, num_bends, is_near, status,
-            lane.num_gradients + 1,
-        )  # fmt: skip
+    def advance(lane: _Lane, schedule: _Schedule, decay: Array) -> _Lane:
+        trial = evaluate(lane.trial)
+        verdict = _judge(lane, trial)
+        point = _select(verdict.is_accepted, trial, lane.point)
+        memory = _learn(lane, trial, point, verdict, schedule)
+        newton = precondition(memory, point.gradient)
+        decrement = point.gradient @ newton
+        pace = _adjust(lane.pace, verdict, decrement, schedule, dim=starts.shape[1])
+        direction, adam_state = _adam_direction(point.gradient, lane.adam_state)
+        step = jnp.where(pace.is_near, pace.length * newton, decay * pace.rate * direction)
+        status = _status(point, memory, pace, verdict, decrement, schedule)
+        moved = _Lane(point, point.position + step, memory, adam_state, pace, status, lane.num_gradients + 1)
         return _select(lane.status == CLIMBING, moved, lane)
 
     def body(carry: tuple[Array, _Lane]) -> tuple[Array, _Lane]:
         turn, lanes = carry
-        fraction = jnp.minimum(1.0, turn.astype(dtype) / max_steps.astype(dtype))
-        decay = 0.01 + 0.495 * (1.0 + jnp.cos(jnp.pi * fraction))
-        return turn + 1, jax.vmap(advance, in_axes=(None, None, 0))(turn, decay, lanes)
+        schedule = _Schedule(turn, learning_rate, max_steps)
+        return turn + 1, jax.vmap(advance, in_axes=(0, None, None))(lanes, schedule, schedule.decay)
 
     def anyone_climbs(carry: tuple[Array, _Lane]) -> Array:
         return jnp.any(carry[1].status == CLIMBING)
 
-    _, lanes = jax.lax.while_loop(anyone_climbs, body, (jnp.zeros((), jnp.int32), jax.vmap(start)(starts)))
-    return Ascent(centre + scale * lanes.position, lanes.value, lanes.status, lanes.num_gradients)
+    lanes = jax.vmap(lambda x: _first_lane((x - centre) / scale, learning_rate))(starts)
+    _, lanes = jax.lax.while_loop(anyone_climbs, body, (jnp.zeros((), jnp.int32), lanes))
+    return Ascent(centre + scale * lanes.point.position, lanes.point.value, lanes.status, lanes.num_gradients)
+
+
+def _first_lane(u: Array, learning_rate: Array) -> _Lane:
+    """Nothing is known yet: the trial of the first turn is the start itself."""
+    dtype = u.dtype
+    return _Lane(
+        point=_Point(u, jnp.full((), -jnp.inf, dtype), jnp.zeros_like(u)),
+        trial=u,
+        memory=empty_memory(u.shape[0], dtype),
+        adam_state=ADAM.init(u),
+        pace=_Pace(learning_rate, jnp.ones((), dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool)),
+        status=jnp.int32(CLIMBING),
+        num_gradients=jnp.zeros((), jnp.int32),
+    )
+
+
+def _judge(lane: _Lane, trial: _Point) -> _Verdict:
+    """Far out any finite trial is taken. Near the top it has to climb."""
+    noise = ROUNDING * jnp.finfo(trial.position.dtype).eps
+    step, fall = _pair(lane.point, trial)
+    bends = step @ fall > noise * jnp.linalg.norm(step) * jnp.linalg.norm(fall)
+    slack = noise * jnp.maximum(1.0, jnp.abs(lane.point.value))
+    climbs = trial.value >= lane.point.value + SUFFICIENT_RISE * (lane.point.gradient @ step) - slack
+    is_finite = jnp.isfinite(trial.value) & jnp.all(jnp.isfinite(trial.gradient))
+    return _Verdict(is_finite & (climbs | ~lane.pace.is_near), bends, trial.value == jnp.inf)
+
+
+def _learn(lane: _Lane, trial: _Point, point: _Point, verdict: _Verdict, schedule: _Schedule) -> Memory:
+    """Remember an accepted step along which the density bent down. The first turn sets the scale alone."""
+    remembered = remember(lane.memory, *_pair(lane.point, trial))
+    memory = _select(verdict.is_accepted & verdict.bends, remembered, lane.memory)
+    # A gradient of zero is no division by zero: the start has arrived, and the scale is not used.
+    first_scale = schedule.learning_rate / (jnp.linalg.norm(point.gradient) + 1e-30)
+    return memory._replace(scale=jnp.where(schedule.turn == 0, first_scale, memory.scale))
+
+
+def _adjust(pace: _Pace, verdict: _Verdict, decrement: Array, schedule: _Schedule, dim: int) -> _Pace:
+    """A refused step is followed by a shorter one, a step of L-BFGS that met no curvature by a longer one."""
+    num_bends = jnp.where(verdict.is_accepted & verdict.bends, pace.num_bends + 1, 0)
+    is_top_near = (num_bends >= NUM_BENDS) | ((num_bends > 0) & (decrement <= dim))
+    grown = jnp.where(verdict.bends | ~pace.is_near, jnp.ones_like(pace.length), LONGER * pace.length)
+    return _Pace(
+        rate=jnp.where(verdict.is_accepted, pace.rate, SLOWER * pace.rate),
+        length=jnp.where(verdict.is_accepted, grown, SHORTER * pace.length),
+        num_bends=num_bends,
+        is_near=pace.is_near | is_top_near | (schedule.turn >= schedule.max_steps),
+    )
+
+
+def _status(
+    point: _Point, memory: Memory, pace: _Pace, verdict: _Verdict, decrement: Array, schedule: _Schedule
+) -> Array:
+    """Whether the start goes on, and if not, why. The first reason that holds counts."""
+    is_outside = (schedule.turn == 0) & ~verdict.is_accepted
+    is_flat = ~jnp.any(point.gradient)
+    has_arrived = pace.is_near & has_pairs(memory) & (decrement <= ARRIVAL**2) | is_flat
+    has_escaped = verdict.is_unbounded | (jnp.max(jnp.abs(point.position)) > ESCAPE_RADIUS)
+    is_stuck = (schedule.turn >= 2 * schedule.max_steps) | (pace.length < SHORTEST) | (pace.rate < SHORTEST)
+    reasons = [is_outside, has_arrived, has_escaped, is_stuck]
+    return jnp.select(reasons, [OUTSIDE, ARRIVED, ESCAPED, UNCONVERGED], CLIMBING)
+
+
+def _pair(point: _Point, trial: _Point) -> tuple[Array, Array]:
+    """The step to the trial, and the fall of the gradient along it."""
+    return trial.position - point.position, point.gradient - trial.gradient
 
 
 def _select(condition: Array, yes: PyTree, no: PyTree) -> PyTree:
@@ -198,29 +266,3 @@ def _select(condition: Array, yes: PyTree, no: PyTree) -> PyTree:
 def _adam_direction(gradient: Array, state: optax.OptState) -> tuple[Array, optax.OptState]:
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
         return ADAM.update(gradient, state)
-
-
-def _remember(memory: _Memory, step: Array, fall: Array) -> _Memory:
-    """Push a pair; its weight is 1/sᵀy, and sᵀy/yᵀy is the scale of H⁻¹."""
-    product = step @ fall
-    rows = (memory.steps, step), (memory.falls, fall), (memory.weights, 1.0 / product)
-    steps, falls, weights = (jnp.concatenate([old[1:], new[None]]) for old, new in rows)
-    return _Memory(steps, falls, weights, product / (fall @ fall))
-
-
-def _precondition(memory: _Memory, gradient: Array) -> Array:
-    """H⁻¹g by the two-loop recursion [2]_."""
-
-    def backward(q: Array, row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        step, fall, weight = row
-        share = weight * (step @ q)
-        return q - share * fall, share
-
-    def forward(r: Array, row: tuple[tuple[Array, Array, Array], Array]) -> tuple[Array, None]:
-        (step, fall, weight), share = row
-        return r + step * (share - weight * (fall @ r)), None
-
-    rows = memory.steps, memory.falls, memory.weights
-    q, shares = jax.lax.scan(backward, gradient, rows, reverse=True)
-    r, _ = jax.lax.scan(forward, memory.scale * q, (rows, shares))
-    return r
