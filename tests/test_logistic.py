@@ -1,6 +1,8 @@
 """Logistic regression: the posterior, its maximum, VBLR against quadrature and HMC, and data that are no good."""
 
 import importlib
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +14,11 @@ from sklearn.linear_model import LogisticRegression
 
 import vhmc_jax as vj
 from vhmc_jax.targets.logistic import logistic_regression
-from vhmc_jax.targets.vblr import expected_sigmoid, maximum_a_posteriori, variational_logistic
 
-VBLR = importlib.import_module("vhmc_jax.targets.vblr")
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "paper"))
+VBLR = importlib.import_module("vblr")
+expected_sigmoid, maximum_a_posteriori = VBLR.expected_sigmoid, VBLR.maximum_a_posteriori
+variational_logistic = VBLR.variational_logistic
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(25, 1))
 Y = (RNG.uniform(size=25) < expit(1.5 * X[:, 0] - 0.5)).astype(int)

@@ -57,6 +57,7 @@ from e5_samplers import (
     with_guide,
 )
 from scipy import stats
+from vblr import maximum_a_posteriori
 
 import vhmc_jax as vj
 
@@ -95,7 +96,7 @@ def in_sample(table: data.Table) -> dict[str, float]:
     with jax.enable_x64(True):
         variance = np.full(design.shape[1], RIDGE_VARIANCE)
         target = vj.targets.LogisticRegressionTarget(design, table.labels.astype(float), variance)
-        logits = design @ np.asarray(vj.targets.maximum_a_posteriori(target).mean)
+        logits = design @ np.asarray(maximum_a_posteriori(target).mean)
     found = figures_of(table.labels[None], -np.logaddexp(0, logits)[None], -np.logaddexp(0, -logits)[None])
     return {name: float(values[0]) for name, values in found.items()}
 

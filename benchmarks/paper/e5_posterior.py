@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
+from vblr import expected_sigmoid, maximum_a_posteriori, variational_logistic
 
 import vhmc_jax as vj
 
@@ -172,9 +173,9 @@ def fits(problem: Problem) -> dict[str, Any]:
 
     with jax.enable_x64(True):
         return {
-            "LR": fit_with(vj.targets.maximum_a_posteriori, RIDGE_VARIANCE),
-            "Laplace": fit_with(vj.targets.maximum_a_posteriori, PRIOR_VARIANCE),
-            "VBLR": fit_with(functools.partial(vj.targets.variational_logistic, tolerance=1e-8), PRIOR_VARIANCE),
+            "LR": fit_with(maximum_a_posteriori, RIDGE_VARIANCE),
+            "Laplace": fit_with(maximum_a_posteriori, PRIOR_VARIANCE),
+            "VBLR": fit_with(functools.partial(variational_logistic, tolerance=1e-8), PRIOR_VARIANCE),
             "designs": designs,
         }
 
@@ -193,5 +194,5 @@ def log_probabilities(fitted: dict[str, Any], method: str) -> np.ndarray:
         return -np.logaddexp(0, np.stack([logits, -logits]))
     variances = np.einsum("rnd,rde,rne->rn", designs, fit.covariance, designs, optimize=True)
     with jax.enable_x64(True):
-        both = jax.jit(vj.targets.expected_sigmoid)(np.stack([-logits, logits]), np.stack([variances, variances]))
+        both = jax.jit(expected_sigmoid)(np.stack([-logits, logits]), np.stack([variances, variances]))
     return np.log(np.maximum(np.asarray(both), 1e-300))

@@ -1,8 +1,7 @@
 """Densities with exact draws and exact truths.
 
 Every target has ``logdensity(x)``, ``sample(rng_key, n)``, ``mean``, ``covariance``, ``weights``,
-``log_normalizer`` and ``dim``, and is a pytree. Logistic regression alone has no exact draws, and approximations in
-their place: the maximum a posteriori and Jaakkola and Jordan's variational one.
+``log_normalizer`` and ``dim``, and is a pytree. Logistic regression alone has no exact draws.
 """
 
 from vhmc_jax.targets.gaussian import GaussianMixtureTarget
@@ -19,25 +18,20 @@ from vhmc_jax.targets.known import (
 )
 from vhmc_jax.targets.logistic import LogisticRegressionTarget, logistic_regression
 from vhmc_jax.targets.skewed import SkewedTarget, skewed
-from vhmc_jax.targets.vblr import GaussianFit, expected_sigmoid, maximum_a_posteriori, variational_logistic
 
 __all__ = [
-    "GaussianFit",
     "GaussianMixtureTarget",
     "LogisticRegressionTarget",
     "SkewedTarget",
     "correlated_gaussian",
-    "expected_sigmoid",
     "far_pair",
     "gmm40",
     "high_dimensional_pair",
     "logistic_regression",
-    "maximum_a_posteriori",
     "narrow_pair",
     "near_pair",
     "skewed",
     "three_modes",
     "twenty_modes",
     "unequal_pair",
-    "variational_logistic",
 ]

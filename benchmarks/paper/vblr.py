@@ -34,7 +34,7 @@ _PROBITS = np.array(
 )
 
 
-class GaussianFit(NamedTuple):
+class GaussianPosterior(NamedTuple):
     """A Gaussian approximation of the coefficients' posterior.
 
     Attributes
@@ -86,7 +86,7 @@ def expected_sigmoid(mean: Array, variance: Array) -> Array:
 
 def maximum_a_posteriori(
     target: LogisticRegressionTarget, *, max_iterations: int = 100, tolerance: float | None = None
-) -> GaussianFit:
+) -> GaussianPosterior:
     """The maximum of the posterior, by Newton's method with a line search, and Laplace's covariance there.
 
     The log density is strictly concave: there is one maximum, and this finds it. Predictions at the maximum itself are
@@ -111,7 +111,7 @@ def maximum_a_posteriori(
 
 def variational_logistic(
     target: LogisticRegressionTarget, *, max_iterations: int = 2000, tolerance: float | None = None
-) -> GaussianFit:
+) -> GaussianPosterior:
     """Variational Bayesian logistic regression with Jaakkola and Jordan's bound.
 
     log σ(z) ≥ log σ(ξ) + (z − ξ)/2 − λ(ξ)(z² − ξ²) makes the posterior a Gaussian with S⁻¹ = P + 2 Xᵀ diag(λ) X and
@@ -150,7 +150,7 @@ def _tolerance(tolerance: float | None) -> Array:
 
 
 @functools.partial(jax.jit, static_argnames="max_iterations")
-def _newton(target: LogisticRegressionTarget, max_iterations: int, tolerance: Array) -> GaussianFit:
+def _newton(target: LogisticRegressionTarget, max_iterations: int, tolerance: Array) -> GaussianPosterior:
     design, labels, precision = _data(target)
 
     def hessian(x: Array) -> Array:
@@ -169,11 +169,11 @@ def _newton(target: LogisticRegressionTarget, max_iterations: int, tolerance: Ar
         return candidates[first], values[first], decrement
 
     mean, *progress = _repeat(update, jnp.zeros_like(precision), max_iterations, tolerance)
-    return GaussianFit(mean, _inverse(hessian(mean))[0], *progress)
+    return GaussianPosterior(mean, _inverse(hessian(mean))[0], *progress)
 
 
 @functools.partial(jax.jit, static_argnames="max_iterations")
-def _jaakkola_jordan(target: LogisticRegressionTarget, max_iterations: int, tolerance: Array) -> GaussianFit:
+def _jaakkola_jordan(target: LogisticRegressionTarget, max_iterations: int, tolerance: Array) -> GaussianPosterior:
     design, labels, precision = _data(target)
     drive = design.T @ (labels - 0.5)
 
@@ -194,7 +194,7 @@ def _jaakkola_jordan(target: LogisticRegressionTarget, max_iterations: int, tole
     start = (jnp.zeros_like(labels), jnp.zeros_like(precision))
     (xi, _), *progress = _repeat(update, start, max_iterations, tolerance)
     mean, covariance, _ = gaussian(xi)
-    return GaussianFit(mean, covariance, *progress)
+    return GaussianPosterior(mean, covariance, *progress)
 
 
 def _repeat(update: Callable, start: Any, max_iterations: int, tolerance: Array) -> tuple[Any, Array, Array, Array]:
