@@ -27,6 +27,7 @@ from provenance import commit
 
 import vhmc_jax as vj
 from vhmc_jax import linalg, programs, random
+from vhmc_jax.random import batches, numbers, threefry
 
 SHAPES = [("lhmc", 2, 64), ("lhmc", 2, 512), ("lhmc", 64, 256), ("vhmc", 2, 64), ("vhmc", 2, 512)]
 MANY = 2**30
@@ -69,7 +70,7 @@ def drawer_of_one_word(transform, count, dtype):
 
 def normals_by_erf_inv(x0, x1, dtype):
     """The quantile function instead of Box and Muller's pair."""
-    uniforms = random._uniforms(x0, x1, dtype)
+    uniforms = numbers.uniforms(x0, x1, dtype)
 
     def quantile(uniform):
         smallest = np.nextafter(np.float32(-1), np.float32(0))
@@ -80,13 +81,13 @@ def normals_by_erf_inv(x0, x1, dtype):
 
 def normals_by_sin_and_cos(x0, x1, dtype):
     """Box and Muller's pair with XLA's sine and cosine instead of polynomials."""
-    u = random._signed(x0 >> np.uint32(1)) * np.float32(2**-31) + np.float32(2**-32)
-    angle = random._signed(x1) * np.float32(2**-31 * np.pi)
+    u = numbers.signed(x0 >> np.uint32(1)) * np.float32(2**-31) + np.float32(2**-32)
+    angle = numbers.signed(x1) * np.float32(2**-31 * np.pi)
     radius = jnp.sqrt(-2 * jnp.log(u))
     return jax.lax.complex(radius * jnp.cos(angle), radius * jnp.sin(angle))
 
 
-DRAWER = random._drawer
+DRAWER = batches.drawer
 JAX_RANDOM = {
     "split": lambda rng_key, num=2: tuple(jax.random.split(rng_key, num)),
     "fold_in": jax.random.fold_in,
@@ -98,13 +99,13 @@ JAX_RANDOM = {
 VARIANTS = {
     "as it is": (random, {}),
     "all random numbers (jax.random)": (random, JAX_RANDOM),
-    "unrolled hash (loop over rounds)": (random, {"_hash": rolled_hash}),
-    "both words of a hash (one)": (random, {"_drawer": drawer_of_one_word}),
+    "unrolled hash (loop over rounds)": (threefry, {"hash_traced": rolled_hash}),
+    "both words of a hash (one)": (batches, {"drawer": drawer_of_one_word}),
     "keys with a path (a hash each)": (random, {"split": split_by_hash}),
-    "blocks of hashes (all flat)": (random, {"FEW_HASHES": MANY}),
-    "few hashes flat (in blocks)": (random, {"FEW_HASHES": 0}),
-    "Box-Muller (erf_inv)": (random, {"_normals": normals_by_erf_inv}),
-    "polynomial sine (XLA's)": (random, {"_normals": normals_by_sin_and_cos}),
+    "blocks of hashes (all flat)": (batches, {"FEW_HASHES": MANY}),
+    "few hashes flat (in blocks)": (batches, {"FEW_HASHES": 0}),
+    "Box-Muller (erf_inv)": (numbers, {"normals": normals_by_erf_inv}),
+    "polynomial sine (XLA's)": (numbers, {"normals": normals_by_sin_and_cos}),
     "sums for small products (einsum)": (linalg, {"FEW_NUMBERS": 0}),
 }
 

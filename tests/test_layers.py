@@ -24,6 +24,14 @@ LAYERS = [
 ]
 # Beside the layers: diagnostics look at draws and guides; targets are for tests, benchmarks and users.
 BESIDE = {"diagnostics": BASE | {"guide"}, "targets": BASE}
+# Files of `random`, each with those that it may import.
+RANDOM = {
+    "threefry": set(),
+    "numbers": set(),
+    "keys": {"threefry"},
+    "batches": {"threefry", "numbers"},
+    "draws": {"threefry", "numbers", "keys", "batches"},
+}
 JUDGING = {"fit", "pipeline"}  # these look at draws, and may use diagnostics for it
 
 
@@ -44,8 +52,8 @@ def imported_parts(source: str, package: str = "vhmc_jax") -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    parts = (name.split(".") for name in names)
-    return {part[1] if len(part) > 1 else "" for part in parts if part[0] == package}
+    inside = (f"{name}." for name in names if f"{name}.".startswith(f"{package}."))
+    return {name.removeprefix(f"{package}.").split(".")[0] for name in inside}
 
 
 def part_of(path: Path) -> str:
@@ -59,6 +67,13 @@ MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__
 def test_imports_go_downward(path):
     upward = imported_parts(path.read_text()) - allowed(part_of(path))
     assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which lie above it"
+
+
+def test_files_of_random_import_downward():
+    files = {path.stem: path.read_text() for path in (ROOT / "random").glob("*.py") if path.stem != "__init__"}
+    assert files.keys() == RANDOM.keys()
+    for name, source in files.items():
+        assert imported_parts(source, "vhmc_jax.random") <= RANDOM[name]
 
 
 def test_every_part_has_a_layer():

@@ -10,19 +10,29 @@ import pytest
 from scipy import stats
 
 from vhmc_jax import random
+from vhmc_jax.random.batches import BLOCK_SIZE
+from vhmc_jax.random.keys import with_words
+from vhmc_jax.random.numbers import normals
+from vhmc_jax.random.threefry import threefry
 
 KEY = jax.random.key(20)
 NUM_DRAWS = 100_001  # odd, and far beyond the size of a block
 every_dtype = pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 # The functions are made for compiled programs; one by one, their operations are slow to dispatch.
 normal, uniform = (jax.jit(f, static_argnames=("shape", "dtype")) for f in (random.normal, random.uniform))
-words = jax.jit(random._threefry)
+hashed = jax.jit(threefry, static_argnames="path")
+
+
+def words_of(rng_key, num_hashes):
+    """The first hashes of the stream of a JAX key."""
+    key = with_words(rng_key)
+    return hashed(key.high, key.low, 0, jnp.arange(num_hashes, dtype=jnp.uint32))
 
 
 def first_word(key):
     """In NumPy, since the path of splits is static: JAX would compile the hash anew for each."""
-    words: Any = [np.asarray(word).reshape(1) for word in (key.high, key.low, jnp.uint32(0))]
-    return int(random._threefry(random.Key(words[0], words[1], key.path), words[2])[0][0])
+    high, low, counter = (np.asarray(word).reshape(1) for word in (key.high, key.low, np.uint32(0)))
+    return int(threefry(high, low, key.path, counter)[0][0])
 
 
 @pytest.mark.parametrize(
@@ -35,15 +45,16 @@ def first_word(key):
 )
 def test_published_answers_of_threefry(key, counter, answer):
     """The first word of the counter is the path of splits, the second counts numbers."""
-    hashed = words(random.Key(jnp.uint32(key[0]), jnp.uint32(key[1]), counter[0]), jnp.uint32(counter[1]))
-    assert tuple(map(int, hashed)) == answer
+    for module in (np, jnp):  # on the host, and traced
+        found = threefry(module.uint32(key[0]), module.uint32(key[1]), counter[0], module.uint32(counter[1]))
+        assert tuple(map(int, found)) == answer
 
 
 def test_hash_is_that_of_jax():
     """``jax.random.bits`` keeps one word of a block, the exclusive or of both; here both are used."""
     with jax.threefry_partitionable(True):
         expected = jax.random.bits(KEY, (1000,), jnp.uint32)
-    first, second = words(random._as_words(KEY), jnp.arange(1000, dtype=jnp.uint32))
+    first, second = words_of(KEY, 1000)
     np.testing.assert_array_equal(first ^ second, expected)
 
 
@@ -126,15 +137,15 @@ def test_law_of_normal(dtype):
 @every_dtype
 def test_normal_is_finite_for_every_word(dtype):
     extremes = jnp.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], dtype=jnp.uint32)
-    z = random._normals(*jnp.meshgrid(extremes, extremes), jnp.dtype(dtype))
+    z = normals(*jnp.meshgrid(extremes, extremes), jnp.dtype(dtype))
     assert np.all(np.isfinite(z))
     assert z.real.min() < -5.5
     assert z.real.max() > 5.5
 
 
 def test_pairs_are_those_of_box_and_muller():
-    x0, x1 = words(random._as_words(KEY), jnp.arange(10_000, dtype=jnp.uint32))
-    pairs = random._normals(x0, x1, jnp.dtype("float32"))
+    x0, x1 = words_of(KEY, 10_000)
+    pairs = normals(x0, x1, jnp.dtype("float32"))
     u = (np.asarray(x0 >> 1, dtype=np.float64) + 0.5) / 2**31
     turns = np.asarray(x1).astype(np.int32).astype(np.float64) / 2**32
     np.testing.assert_allclose(pairs, np.sqrt(-2 * np.log(u)) * np.exp(2j * np.pi * turns), atol=2e-6)
@@ -148,18 +159,16 @@ def test_integers_are_uniform_with_both_ends():
 
 
 @every_dtype
-@pytest.mark.parametrize("size", [random.BLOCK_SIZE // 3, 2 * random.BLOCK_SIZE, 5 * random.BLOCK_SIZE])
+@pytest.mark.parametrize("size", [BLOCK_SIZE // 3, 2 * BLOCK_SIZE, 5 * BLOCK_SIZE])
 def test_blocks_change_no_number(dtype, size):
     """Beyond one block the counters are hashed block by block, the last one padded."""
     is_double = dtype == jnp.float64
-    counters = jnp.arange(size if is_double else (size + 1) // 2, dtype=jnp.uint32)
-    first, second = random._threefry(random._as_words(KEY), counters)
-    hashed = random._normals(first, second, jnp.dtype(dtype))
-    expected = hashed if is_double else jnp.concatenate([hashed.real, hashed.imag])[:size]
+    drawn = normals(*words_of(KEY, size if is_double else (size + 1) // 2), jnp.dtype(dtype))
+    expected = drawn if is_double else jnp.concatenate([drawn.real, drawn.imag])[:size]
     np.testing.assert_allclose(normal(KEY, (size,), dtype), expected, atol=2e-6 if dtype == jnp.float32 else 1e-14)
 
 
-@pytest.mark.parametrize("num_lanes", [3, 2 * random.BLOCK_SIZE // 5 + 1])
+@pytest.mark.parametrize("num_lanes", [3, 2 * BLOCK_SIZE // 5 + 1])
 def test_vmap_equals_a_loop(num_lanes):
     """On both sides of the size at which a batch is cut into blocks."""
     keys = jax.random.split(KEY, num_lanes)
