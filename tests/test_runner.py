@@ -9,7 +9,7 @@ from blackjax.util import run_inference_algorithm
 from counting import compiled_during
 
 import vhmc_jax as vj
-from vhmc_jax.runner import progress as progress_module
+from vhmc_jax.runner import chunks
 
 KEY = jax.random.key(5)
 STARTS = jnp.array([[0.0, 0.0], [1.0, -1.0], [2.0, 0.5]])
@@ -120,7 +120,7 @@ def test_keep(whole):
 
 
 def test_progress_changes_nothing(whole, capsys, monkeypatch):
-    monkeypatch.setattr(progress_module, "CHUNK_SECONDS", 0.0)  # chunks stay as short as they can be
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.0)  # chunks stay as short as they can be
     shown = run(progress=True)
     assert_equal(shown, whole)
     text = capsys.readouterr().err
@@ -131,9 +131,9 @@ def test_progress_changes_nothing(whole, capsys, monkeypatch):
 
 def test_chunks_grow_to_a_quarter_of_a_second_and_shrink_again(monkeypatch):
     now, seconds_each = 0.0, 0.0001
-    monkeypatch.setattr(progress_module.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(chunks.time, "perf_counter", lambda: now)
     ends = []
-    for end in progress_module.ProgressBar(10_000, "", is_shown=False, is_chunked=True).chunk_ends():
+    for end in chunks.chunk_ends(10_000):
         now += seconds_each * (end - (ends[-1] if ends else 0))
         ends.append(end)
         seconds_each = 0.0001 if end < 2_000 else 0.001
@@ -145,7 +145,7 @@ def test_chunks_grow_to_a_quarter_of_a_second_and_shrink_again(monkeypatch):
 
 def test_progress_with_thinning_and_burnin(whole, capsys, monkeypatch):
     """Chunks that end within a slot of the store leave the right draw there."""
-    monkeypatch.setattr(progress_module, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.0)
     shown = run(6, num_burnin=4, thinning=6, progress=True)
     assert_equal(shown, run(6, num_burnin=4, thinning=6))
     capsys.readouterr()

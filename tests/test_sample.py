@@ -11,7 +11,8 @@ import pytest
 import vhmc_jax as vj
 from vhmc_jax.pipeline.produce import num_burnin_for
 from vhmc_jax.pipeline.tune import jump_probability_for
-from vhmc_jax.runner import progress
+from vhmc_jax.runner import chunks
+from vhmc_jax.runner.progress import ProgressBar
 
 pytestmark = pytest.mark.slow
 KEY = jax.random.key(31)
@@ -113,15 +114,12 @@ def test_frozen_is_what_the_fit_said(result):
 
 
 def test_interrupt_returns_what_was_drawn(result, monkeypatch):
-    shown = progress.ProgressBar.show
-
-    def interrupt(self, done, **figures):
-        shown(self, done, **figures)
+    def interrupt(self, done, acceptance_rates):
         if done >= 100:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(progress, "CHUNK_SECONDS", 0.0)  # chunks stay as short as they can be
-    monkeypatch.setattr(progress.ProgressBar, "show", interrupt)
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.0)  # chunks stay as short as they can be
+    monkeypatch.setattr(ProgressBar, "show", interrupt)
     handler = signal.getsignal(signal.SIGINT)
     cut = vj.sample(KEY, logdensity, frozen=result.frozen, **SETTINGS)
     assert signal.getsignal(signal.SIGINT) is handler

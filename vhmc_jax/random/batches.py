@@ -22,8 +22,8 @@ from vhmc_jax.base import Array
 from vhmc_jax.random import numbers, threefry
 
 BLOCK_SIZE = 512
-"""Hashes of one block. XLA splits longer arrays between threads, from about 1,000 hashes on. Doubled or halved, steps of
-``lhmc`` in ``benchmarks/tricks.py`` take the same time within 6 %."""
+"""Hashes of one block. XLA splits longer arrays between threads, from about 1,000 hashes on. Doubled or halved, steps
+of ``lhmc`` in ``benchmarks/tricks.py`` take the same time within 6 %."""
 FEW_HASHES = 64
 """Up to so many hashes are computed without blocks. Should XLA compute them again in several places, that costs less
 than a loop over blocks. Three normal vectors for each of 32 chains, 96 hashes, took 9 µs without blocks; those for 64

@@ -1,12 +1,6 @@
-"""Many chains in one compiled program.
-
-The program is a loop over iterations of the vmapped step. How many iterations, where to stop for the progress bar,
-burn-in and thinning are arguments of that program: only shapes, the kernel's structure and the log density decide
-whether it is compiled again.
-"""
+"""Running many chains: checks, the compiled program (``loop``), and what comes back."""
 
 import functools
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,9 +10,10 @@ import numpy as np
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
-from vhmc_jax.base import Array, Info, Kernel, PyTree, as_pytree_function
-from vhmc_jax.programs import SOON_COMPILED, program
-from vhmc_jax.runner.progress import Interrupt, ProgressBar
+from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
+from vhmc_jax.runner.chunks import Interrupt, chunk_ends
+from vhmc_jax.runner.loop import Run, Schedule, advance, keep_draw, start
+from vhmc_jax.runner.progress import ProgressBar
 
 
 class Chains(NamedTuple):
@@ -107,120 +102,64 @@ def run_chains(
     (4, 100, 2)
     """
     num_samples = as_count("num_samples", num_samples, 1)
+    schedule, total = _checked_schedule(num_samples, first_iteration, num_burnin, thinning)
+    kernel = Kernel(as_pytree_function(kernel.init), as_pytree_function(kernel.step))
+    keep_fn = as_pytree_function(keep_draw if keep is None else keep)
+    starts = _checked_starts(initial_positions, initial_states)
+    num_chains = jax.tree.leaves(starts)[0].shape[0]
+
+    chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
+    run, store = start(kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples)
+    _require_finite(run.states, "initial_positions" if initial_states is None else "initial_states")
+    advance_until = functools.partial(advance, kernel.step, keep_fn, chain_keys, schedule)
+    bar = ProgressBar(total, f"{num_chains} chains", is_shown=progress)
+    run, store, done = _advance_in_chunks(advance_until, run, store, total, bar, stop_on_interrupt)
+    if done < total:  # stopped by Ctrl-C
+        store = _complete_draws(store, schedule, done)
+    draws, infos = store if keep is None else (None, None)
+    return Chains(
+        draws=draws,
+        infos=infos,
+        kept=None if keep is None else store,
+        info_means=run.info_means,
+        final_states=run.states,
+        next_iteration=int(schedule.first_iteration) + done,
+    )
+
+
+def _advance_in_chunks(
+    advance_until: Callable, run: Run, store: PyTree, total: int, bar: ProgressBar, stop_on_interrupt: bool
+) -> tuple[Run, PyTree, int]:
+    """Take all iterations, or those until Ctrl-C; and how many they were."""
+    is_watched = bar.is_shown or stop_on_interrupt
+    done = 0
+    with bar, Interrupt(stop_on_interrupt) as interrupt:
+        for done in chunk_ends(total) if is_watched else (total,):
+            run, store = advance_until(np.int32(done), run, store)
+            if is_watched:
+                jax.block_until_ready(run)
+                bar.show(done, getattr(run.info_means, "acceptance_rate", None))
+            if interrupt.is_asked:
+                break
+    return run, store, done
+
+
+def _complete_draws(store: PyTree, schedule: Schedule, done: int) -> PyTree:
+    """Those draws of the store that ``done`` iterations have completed."""
+    num_complete = max(0, done - int(schedule.num_burnin)) // int(schedule.thinning)
+    if num_complete == 0:
+        raise KeyboardInterrupt("before the first draw")
+    return jax.tree.map(lambda buffer: buffer[:, :num_complete], store)
+
+
+def _checked_schedule(num_samples: int, first_iteration: Any, num_burnin: Any, thinning: Any) -> tuple[Schedule, int]:
+    """The numbers of iterations, and their total in this run."""
     first_iteration = as_count("first_iteration", first_iteration, 0)
     num_burnin = as_count("num_burnin", num_burnin, 0)
     thinning = as_count("thinning", thinning, 1)
     if (total := num_burnin + num_samples * thinning) >= 2**31 - first_iteration:
         raise ValueError(f"num_burnin + num_samples * thinning must stay below 2**31 iterations, got {total}")
-    kernel = Kernel(as_pytree_function(kernel.init), as_pytree_function(kernel.step))
-    starts = _checked_starts(initial_positions, initial_states)
-    num_chains = jax.tree.leaves(starts)[0].shape[0]
-
-    keep_fn = as_pytree_function(_keep_draw if keep is None else keep)
-    chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
-    schedule = Schedule(*(np.int32(number) for number in (first_iteration, num_burnin, thinning)))
-    progress_of_run, store = _start(kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples)
-    _require_finite(progress_of_run.states, "initial_positions" if initial_states is None else "initial_states")
-    bar = ProgressBar(total, f"{num_chains} chains", progress, is_chunked=progress or stop_on_interrupt)
-    done = 0
-    with Interrupt(stop_on_interrupt) as interrupt:
-        for end in bar.chunk_ends():
-            progress_of_run, store = _advance(
-                kernel.step, keep_fn, chain_keys, schedule, np.int32(end), progress_of_run, store
-            )
-            if progress or stop_on_interrupt:
-                done = int(progress_of_run.iteration)
-                acceptance = getattr(progress_of_run.info_means, "acceptance_rate", None)
-                bar.show(done, **({} if acceptance is None else {"acceptance": float(np.asarray(acceptance).mean())}))
-            if interrupt.is_asked:
-                break
-    if interrupt.is_asked:
-        num_complete = max(0, done - num_burnin) // thinning
-        if num_complete == 0:
-            raise KeyboardInterrupt("before the first draw")
-        store, total = jax.tree.map(lambda buffer: buffer[:, :num_complete], store), done
-    return Chains(
-        draws=store[0] if keep is None else None,
-        infos=store[1] if keep is None else None,
-        kept=None if keep is None else store,
-        info_means=progress_of_run.info_means,
-        final_states=progress_of_run.states,
-        next_iteration=first_iteration + total,
-    )
-
-
-class Schedule(NamedTuple):
-    """Numbers of iterations, as arguments of the compiled program."""
-
-    first_iteration: Any
-    num_burnin: Any
-    thinning: Any
-
-
-class Run(NamedTuple):
-    """What the loop over iterations carries."""
-
-    iteration: Array
-    states: Any
-    infos: Any
-    info_means: Any
-
-
-@functools.partial(jax.jit, inline=True)
-def _step(step: Callable, keys: Array, states: Any) -> tuple[Any, Any]:
-    """One step of every chain. Compiled into its callers, but traced once for all of them."""
-    return strongly_typed(jax.vmap(step)(keys, states))
-
-
-def _iterate(
-    step: Callable, keep: Callable, chain_keys: Array, schedule: Schedule, until: Array, run: Run, store: PyTree
-) -> tuple[Run, PyTree]:
-    """Take iterations until ``until`` of them are done, storing one in ``thinning`` after the burn-in."""
-
-    def one_iteration(run: Run) -> Run:
-        keys = jax.vmap(_fold_in, (0, None))(chain_keys, schedule.first_iteration + run.iteration)
-        states, infos = _step(step, keys, run.states)
-        iteration = run.iteration + 1
-        info_means = jax.tree.map(
-            lambda mean, value: mean + (value.astype(mean.dtype) - mean) / iteration.astype(mean.dtype),
-            run.info_means,
-            common_fields(infos),
-        )
-        return Run(iteration, states, infos, info_means)
-
-    def fill_slot(carry: tuple[Run, PyTree]) -> tuple[Run, PyTree]:
-        run, store = carry
-        slot = jnp.maximum(run.iteration - schedule.num_burnin, 0) // schedule.thinning
-        slot_end = jnp.minimum(schedule.num_burnin + (slot + 1) * schedule.thinning, until)
-        run = jax.lax.while_loop(lambda run: run.iteration < slot_end, one_iteration, run)
-        # A chunk may end within a slot: the unfinished draw is overwritten when the slot is complete.
-        kept = jax.vmap(keep)(run.states, run.infos)
-        return run, jax.tree.map(
-            lambda buffer, value: jax.lax.dynamic_update_index_in_dim(buffer, value, slot, axis=1), store, kept
-        )
-
-    return jax.lax.while_loop(lambda carry: carry[0].iteration < until, fill_slot, (run, store))
-
-
-_advance = jax.jit(_iterate, donate_argnames="store")
-
-
-@functools.partial(program, options=SOON_COMPILED, static_argnames=("are_positions", "num_samples"))
-def _start(
-    kernel: Kernel, keep: Callable, chain_keys: Array, starts: Any, are_positions: bool, num_samples: int
-) -> tuple[Run, PyTree]:
-    """The carry before the first iteration, and the empty store."""
-    states = strongly_typed(jax.vmap(kernel.init)(starts) if are_positions else starts)
-    _, infos = jax.eval_shape(_step, kernel.step, chain_keys, states)
-    kept = jax.eval_shape(jax.vmap(keep), states, infos)
-    store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
-    means = jax.tree.map(lambda a: jnp.zeros(a.shape, float), common_fields(infos))
-    return Run(jnp.int32(0), states, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), infos), means), store
-
-
-def _fold_in(rng_key: Array, number: Array) -> Array:
-    """A key as ``jax.random`` takes it, since the kernel may be anyone's."""
-    return random.as_jax_key(random.fold_in(rng_key, number))
+    return Schedule(*(np.int32(number) for number in (first_iteration, num_burnin, thinning))), total
 
 
 def _checked_starts(positions: PyTree, states: Any) -> Any:
@@ -248,30 +187,3 @@ def _require_finite(states: Any, name: str) -> None:
             f"{name}: the log density must be finite at every start, got {float(logdensity[chain])} for chain {chain} "
             f"at {position} ({count} of {len(logdensity)} chains)"
         )
-
-
-def strongly_typed(tree: PyTree) -> PyTree:
-    """``tree`` without weak types: a foreign kernel that leaves one would be compiled twice."""
-
-    def strong(leaf: Array) -> Array:
-        is_number = jnp.issubdtype(leaf.dtype, jnp.number) or leaf.dtype == bool
-        return jax.lax.convert_element_type(leaf, leaf.dtype) if is_number else leaf
-
-    return jax.tree.map(strong, tree)
-
-
-def _keep_draw(state: Any, info: Any) -> tuple[PyTree, Any]:
-    return state.position, common_fields(info)
-
-
-@functools.cache
-def _partial_info(fields: tuple[str, ...]) -> type:
-    return namedtuple("Info", fields)
-
-
-def common_fields(info: Any) -> Any:
-    """Our kernels' info whole; of a foreign one the fields that ``Info`` has too."""
-    fields = tuple(name for name in Info._fields if hasattr(info, name))
-    if len(fields) == len(Info._fields):
-        return info
-    return _partial_info(fields)(*(getattr(info, name) for name in fields))
