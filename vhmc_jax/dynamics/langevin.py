@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from vhmc_jax.base import Array, State
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import GaussianKinetic, inner
-from vhmc_jax.dynamics.leapfrog import drift, kick, whole_steps
+from vhmc_jax.dynamics.leapfrog import drift, kick, straight, whole_steps
 
 
 def thermostat(
@@ -103,7 +103,7 @@ def dlhmc(
     first_noise, last_noise = noises
     p = kick(momentum, start.logdensity_grad, 0.5 * step_size)
     x, p, first_heat = stochastic_drift(first_noise, start.position, p, kinetic, friction, step_size)
-    x, p = whole_steps(density, kinetic, step_size, num_steps, x, p, kick_first=True)
+    x, p = whole_steps(density, straight(kinetic, step_size), step_size, num_steps, x, p, kick_first=True)
     x, p, last_heat = stochastic_drift(last_noise, x, p, kinetic, friction, step_size)
     end = density.state_at(x)
     return end, kick(p, end.logdensity_grad, 0.5 * step_size), first_heat + last_heat

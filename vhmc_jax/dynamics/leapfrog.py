@@ -4,6 +4,7 @@ Notation: θ position, p momentum, ε step size, L number of steps, U = −log d
 p ← p − ε ∇U(θ), a drift θ ← θ + ε M⁻¹ p.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,9 +82,18 @@ def _(axis_size: int, in_batched: list[bool], num_steps: Array) -> tuple[Array, 
     return longest_lane(jnp.max(num_steps)), False
 
 
+Drift = Callable[[Array, Array, Any], tuple[Array, Array]]
+"""``drift(x, p, share)``: position and momentum after a share, 1 or 0, of the drift of a whole step."""
+
+
+def straight(kinetic: GaussianKinetic, step_size: Array) -> Drift:
+    """Drifts of one step size that leave the momentum as it is."""
+    return lambda x, p, share: (drift(x, p, kinetic, share * step_size), p)
+
+
 def whole_steps(
     density: FlatDensity,
-    kinetic: GaussianKinetic,
+    drift_whole: Drift,
     step_size: Array,
     num_steps: int | Array,
     x: Array,
@@ -99,15 +109,35 @@ def whole_steps(
     """
     is_fixed = isinstance(num_steps, int)
     num_turns = num_steps + int(kick_first)
+    one = jnp.ones_like(step_size)
 
     def whole_step(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        x, p = carry
-        # A size of zero masks a lane that is done for the price of one scalar, where a select would copy its state.
-        size = step_size if is_fixed else jnp.where(i < num_turns, step_size, 0.0)
-        x = drift(x, p, kinetic, jnp.where(i == 0, 0.0, size) if kick_first else size)
-        return x, kick(p, density.gradient(x), size)
+        # A share of zero masks a lane that is done for the price of one scalar, where a select would copy its state.
+        share = one if is_fixed else jnp.where(i < num_turns, one, 0.0)
+        x, p = drift_whole(*carry, jnp.where(i == 0, 0.0, share) if kick_first else share)
+        return x, kick(p, density.gradient(x), share * step_size)
 
     return jax.lax.fori_loop(0, num_turns if is_fixed else longest_lane(num_turns), whole_step, (x, momentum))
+
+
+def kick_drift_kick(
+    density: FlatDensity,
+    drift_whole: Drift,
+    step_size: Array,
+    num_steps: int | Array,
+    start: State,
+    momentum: Array,
+) -> tuple[State, Array]:
+    """B½ (A B)ᴸ⁻¹ A B½, for any drift A.
+
+    The half kicks between two drifts are merged into whole ones, so that the loop carries position and momentum
+    alone and takes one gradient a step; the value of the density is computed at the end only. L gradients in all.
+    """
+    p = kick(momentum, start.logdensity_grad, 0.5 * step_size)
+    x, p = whole_steps(density, drift_whole, step_size, num_steps - 1, start.position, p)
+    x, p = drift_whole(x, p, 1.0)
+    end = density.state_at(x)
+    return end, kick(p, end.logdensity_grad, 0.5 * step_size)
 
 
 def leapfrog(
@@ -118,10 +148,7 @@ def leapfrog(
     start: State,
     momentum: Array,
 ) -> tuple[State, Array]:
-    """Take L = ``num_steps`` leapfrog steps: B½ (A B)ᴸ⁻¹ A B½.
-
-    The half kicks between two drifts are merged into whole ones, so that the loop carries position and momentum
-    alone and takes one gradient a step; the value of the density is computed at the end only. L gradients in all.
+    """Take L = ``num_steps`` leapfrog steps, with L gradients.
 
     Parameters
     ----------
@@ -142,7 +169,4 @@ def leapfrog(
     -------
     The flat state at the end, with value and gradient, and the momentum there.
     """
-    p = kick(momentum, start.logdensity_grad, 0.5 * step_size)
-    x, p = whole_steps(density, kinetic, step_size, num_steps - 1, start.position, p)
-    end = density.state_at(drift(x, p, kinetic, step_size))
-    return end, kick(p, end.logdensity_grad, 0.5 * step_size)
+    return kick_drift_kick(density, straight(kinetic, step_size), step_size, num_steps, start, momentum)

@@ -19,7 +19,7 @@ from vhmc_jax.arguments import is_concrete
 from vhmc_jax.base import Array, State
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import GaussianKinetic, multiply
-from vhmc_jax.dynamics.leapfrog import kick, longest_lane
+from vhmc_jax.dynamics.leapfrog import kick_drift_kick
 
 
 @jax.tree_util.register_dataclass
@@ -193,19 +193,9 @@ def magnetic_leapfrog(
     ----------
     Tripuraneni, Rowland, Ghahramani & Turner (2017), Magnetic Hamiltonian Monte Carlo, section 3.
     """
-    is_fixed = isinstance(num_steps, int)
 
-    def whole_step(i: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        x, p = carry
+    def bent(x: Array, p: Array, share: Any) -> tuple[Array, Array]:
         move, turn = magnetic_drift(p, kinetic, flow, step_size, sign)
-        # Under ``vmap`` lanes that are done take changes of size zero, as in ``leapfrog.whole_steps``.
-        share = 1.0 if is_fixed else jnp.where(i < num_steps - 1, jnp.ones_like(step_size), 0.0)
-        x = x + share * move
-        return x, kick(p + share * turn, density.gradient(x), share * step_size)
+        return x + share * move, p + share * turn
 
-    p = kick(momentum, start.logdensity_grad, 0.5 * step_size)
-    num_whole = num_steps - 1 if is_fixed else longest_lane(num_steps - 1)
-    x, p = jax.lax.fori_loop(0, num_whole, whole_step, (start.position, p))
-    move, turn = magnetic_drift(p, kinetic, flow, step_size, sign)
-    end = density.state_at(x + move)
-    return end, kick(p + turn, end.logdensity_grad, 0.5 * step_size)
+    return kick_drift_kick(density, bent, step_size, num_steps, start, momentum)
