@@ -6,13 +6,17 @@ the flat vector of ``jax.flatten_util.ravel_pytree``, which is also the order of
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
+from chex import ArrayTree as PyTree
+from chex import PRNGKey
 from jax.tree_util import Partial
 
+__all__ = ["Array", "Info", "Kernel", "PRNGKey", "PyTree", "State", "as_pytree_function"]
+
 Array = jax.Array
-PyTree = Any
+"""Not ``chex.Array``, which may also be NumPy's, and which type checkers do not see into: chex ships no types."""
 
 
 class Kernel(NamedTuple):

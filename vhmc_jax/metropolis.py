@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Info
+from vhmc_jax.base import Array, Info, PRNGKey
 
 DIVERGENCE_THRESHOLD = 1000.0
 """An energy increase beyond this is reported as a divergence."""
@@ -86,7 +86,7 @@ def metropolis_info(log_alpha: Array, is_divergent: Array, num_gradients: Any, n
     )
 
 
-def accept(rng_key: Array, state: Any, proposal: Proposal) -> tuple[Any, Any]:
+def accept(rng_key: PRNGKey, state: Any, proposal: Proposal) -> tuple[Any, Any]:
     """Take the proposal with probability α, else keep ``state``.
 
     The test is log u < log α with u uniform on [0, 1): α = 1 is always accepted and α = 0 never.
@@ -131,7 +131,7 @@ class MetropolisStep:
 
     propose: Callable
 
-    def __call__(self, rng_key: Array, state: Any) -> tuple[Any, Any]:
+    def __call__(self, rng_key: PRNGKey, state: Any) -> tuple[Any, Any]:
         """Propose, then accept or stay."""
         key_proposal, key_accept = random.split(rng_key)
         return accept(key_accept, state, self.propose(key_proposal, state))

@@ -13,7 +13,7 @@ import numpy as np
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_array, is_concrete
-from vhmc_jax.base import Array
+from vhmc_jax.base import Array, PRNGKey
 from vhmc_jax.linalg import inverse_factors, products
 
 
@@ -33,7 +33,7 @@ class GaussianKinetic:
     inverse_mass: Array
     momentum_factor: Array
 
-    def draw(self, rng_key: Array, like: Array, num: int = 1) -> Array:
+    def draw(self, rng_key: PRNGKey, like: Array, num: int = 1) -> Array:
         """``num`` momenta p ~ N(0, M) with the shape and dtype of ``like``, one to a row."""
         return jax.vmap(self.scale_noise)(random.normal(rng_key, (num, *like.shape), like.dtype))
 

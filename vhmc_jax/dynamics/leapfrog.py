@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count
-from vhmc_jax.base import Array, State
+from vhmc_jax.base import Array, PRNGKey, State
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import GaussianKinetic
 
@@ -26,7 +26,7 @@ class StepCount:
     low: int
     high: int
 
-    def draw(self, rng_key: Array) -> int | Array:
+    def draw(self, rng_key: PRNGKey) -> int | Array:
         """The number for one trajectory; a Python integer where it is fixed, so that no lane is masked."""
         if self.low == self.high:
             return self.low

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_parameter
-from vhmc_jax.base import Array
+from vhmc_jax.base import Array, PRNGKey
 from vhmc_jax.dynamics.kinetic import covariance_factor
 
 MAX_ROUNDS = 200
@@ -44,7 +44,7 @@ class MonomialKinetic:
     smoothing: Array
     inverse_mass_factor: Array
 
-    def draw(self, rng_key: Any, like: Array, num: int = 1) -> Array:
+    def draw(self, rng_key: PRNGKey, like: Array, num: int = 1) -> Array:
         """``num`` momenta with a density in proportion to exp(−K), with the shape and dtype of ``like``, one to a row.
 
         By rejection. With G ~ Gamma(a + 1, 1) and V uniform on (−1, 1), q = (2G)ᵃ V has the density of the monomial
@@ -66,7 +66,7 @@ class MonomialKinetic:
         start = (jnp.int32(0), jnp.zeros(shape, like.dtype), jnp.zeros(shape, bool))
         return jax.lax.while_loop(goes_on, one_round, start)[1] / self.inverse_mass_factor
 
-    def _candidates(self, rng_key: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
+    def _candidates(self, rng_key: PRNGKey, shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
         """Candidates for q, and whether they are accepted."""
         b = 0.5 / self.exponent
         key_normal, key_uniform = random.split(rng_key)

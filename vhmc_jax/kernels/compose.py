@@ -13,7 +13,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import is_concrete
-from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function
+from vhmc_jax.base import Array, Kernel, PRNGKey, PyTree, State, as_pytree_function
 from vhmc_jax.lazy import lazy_cond
 
 
@@ -115,13 +115,13 @@ def _parts(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     return tuple(Kernel(as_pytree_function(kernel.init), as_pytree_function(kernel.step)) for kernel in kernels)
 
 
-def init(parts: tuple[Kernel, ...], position: PyTree, rng_key: Array | None = None) -> ComposedState:
+def init(parts: tuple[Kernel, ...], position: PyTree, rng_key: PRNGKey | None = None) -> ComposedState:
     """The state of all parts at ``position``."""
     states = [kernel.init(position, rng_key) for kernel in parts]
     return ComposedState(*_common(states[0]), tuple(_own(state) for state in states))
 
 
-def step_cycle(parts: tuple[Kernel, ...], rng_key: Any, state: ComposedState) -> tuple[ComposedState, ComposedInfo]:
+def step_cycle(parts: tuple[Kernel, ...], rng_key: PRNGKey, state: ComposedState) -> tuple[ComposedState, ComposedInfo]:
     """Run every part once, in order."""
     infos = []
     for number, kernel in enumerate(parts):
@@ -131,7 +131,7 @@ def step_cycle(parts: tuple[Kernel, ...], rng_key: Any, state: ComposedState) ->
 
 
 def step_mixture(
-    parts: tuple[Kernel, ...], probabilities: Array, rng_key: Any, state: ComposedState
+    parts: tuple[Kernel, ...], probabilities: Array, rng_key: PRNGKey, state: ComposedState
 ) -> tuple[ComposedState, ComposedInfo]:
     """Run the part that the coin chose."""
     key_coin, key_step = random.split(rng_key)
@@ -147,7 +147,7 @@ def step_mixture(
     return state, _summary(infos, 1)
 
 
-def run_part(kernel: Kernel, number: int, rng_key: Any, state: ComposedState) -> tuple[ComposedState, Any]:
+def run_part(kernel: Kernel, number: int, rng_key: PRNGKey, state: ComposedState) -> tuple[ComposedState, Any]:
     """One step of a part, from and to the common state."""
     part = state.own[number]._replace(**_common(state)._asdict())
     moved, info = kernel.step(random.as_jax_key(rng_key), part)

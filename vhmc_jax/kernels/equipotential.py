@@ -13,7 +13,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, cast
-from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function
+from vhmc_jax.base import Array, Kernel, PRNGKey, PyTree, State, as_pytree_function
 from vhmc_jax.density import FlatDensity, flatten, init_state
 from vhmc_jax.dynamics.equipotential import SOLVERS, Solver, Transformed, transform_sequence
 from vhmc_jax.dynamics.kinetic import covariance_factor, multiply
@@ -72,7 +72,7 @@ class Transformations:
     num_transformations: int
     solver: Solver
 
-    def apply(self, rng_key: Any, density: FlatDensity, start: State) -> tuple[State, Transformed]:
+    def apply(self, rng_key: PRNGKey, density: FlatDensity, start: State) -> tuple[State, Transformed]:
         """Transform, then take value and gradient at the end (one gradient more, counted)."""
         x = start.position
         noise = random.normal(rng_key, (self.num_transformations, x.size), x.dtype)
@@ -152,14 +152,14 @@ def equipotential(
     return Kernel(Partial(init, logdensity_fn, moves), MetropolisStep(Partial(propose, logdensity_fn, moves)))
 
 
-def init(logdensity_fn: Callable, moves: Transformations, position: PyTree, rng_key: Array | None = None) -> State:
+def init(logdensity_fn: Callable, moves: Transformations, position: PyTree, rng_key: PRNGKey | None = None) -> State:
     """The state at ``position``; raises where the metric does not fit it."""
     state = init_state(logdensity_fn, position, rng_key)
     moves.check_dimension(sum(leaf.size for leaf in jax.tree.leaves(state.position)))
     return state
 
 
-def propose(logdensity_fn: Callable, moves: Transformations, rng_key: Any, state: State) -> Proposal:
+def propose(logdensity_fn: Callable, moves: Transformations, rng_key: PRNGKey, state: State) -> Proposal:
     """The transformations, with their Jacobian."""
     density, start = flatten(logdensity_fn, state)
     end, report = moves.apply(rng_key, density, start)

@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import cast
-from vhmc_jax.base import Kernel, State
+from vhmc_jax.base import Kernel, PRNGKey, State
 from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.leapfrog import leapfrog
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
@@ -57,7 +57,7 @@ def hmc(
     return Kernel(Partial(init, settings), MetropolisStep(Partial(propose, settings)))
 
 
-def propose(settings: Trajectory, rng_key: Any, state: State) -> Proposal:
+def propose(settings: Trajectory, rng_key: PRNGKey, state: State) -> Proposal:
     """One trajectory with a fresh momentum."""
     key_momentum, key_length = random.split(rng_key)
     density, start = flatten(settings.logdensity_fn, state)

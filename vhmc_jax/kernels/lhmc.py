@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_parameter, cast
-from vhmc_jax.base import Array, Kernel, State
+from vhmc_jax.base import Array, Kernel, PRNGKey, State
 from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.langevin import dlhmc
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
@@ -61,7 +61,7 @@ def lhmc(
     return Kernel(Partial(init, settings), MetropolisStep(Partial(propose, settings, friction)))
 
 
-def propose(settings: Trajectory, friction: Array, rng_key: Any, state: State) -> Proposal:
+def propose(settings: Trajectory, friction: Array, rng_key: PRNGKey, state: State) -> Proposal:
     """One DLHMC trajectory with a fresh momentum."""
     key_momenta, key_length = random.split(rng_key)
     density, start = flatten(settings.logdensity_fn, state)

@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_parameter, cast
-from vhmc_jax.base import Array, Kernel, PyTree, State
+from vhmc_jax.base import Array, Kernel, PRNGKey, PyTree, State
 from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.equipotential import Transformed
 from vhmc_jax.dynamics.langevin import dlhmc
@@ -83,14 +83,14 @@ def lhmc_et(
     return Kernel(Partial(init, settings, moves), MetropolisStep(Partial(propose, settings, friction, moves)))
 
 
-def init(settings: Trajectory, moves: Transformations, position: PyTree, rng_key: Array | None = None) -> State:
+def init(settings: Trajectory, moves: Transformations, position: PyTree, rng_key: PRNGKey | None = None) -> State:
     """The state at ``position``; raises where the mass or the metric does not fit it."""
     state = init_trajectory(settings, position, rng_key)
     moves.check_dimension(sum(leaf.size for leaf in jax.tree.leaves(state.position)))
     return state
 
 
-def propose(settings: Trajectory, friction: Array, moves: Transformations, rng_key: Any, state: State) -> Proposal:
+def propose(settings: Trajectory, friction: Array, moves: Transformations, rng_key: PRNGKey, state: State) -> Proposal:
     """Transformations and DLHMC, in an order that a fair coin decides."""
     key_coin, key_directions, key_momenta, key_length = random.split(rng_key, 4)
     density, start = flatten(settings.logdensity_fn, state)

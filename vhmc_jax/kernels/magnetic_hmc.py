@@ -14,7 +14,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import cast
-from vhmc_jax.base import Array, Info, Kernel, PyTree
+from vhmc_jax.base import Array, Info, Kernel, PRNGKey, PyTree
 from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.kinetic import covariance_factor
 from vhmc_jax.dynamics.magnetic import MagneticFlow, as_field, magnetic_flow, magnetic_leapfrog
@@ -125,14 +125,14 @@ def magnetic_hmc(
     return Kernel(Partial(init, magnetic), Partial(step, magnetic))
 
 
-def init(settings: Magnetic, position: PyTree, rng_key: Array | None = None) -> MagneticState:
+def init(settings: Magnetic, position: PyTree, rng_key: PRNGKey | None = None) -> MagneticState:
     """The state at ``position``; raises where the mass or the field does not fit it."""
     state = init_trajectory(settings.trajectory, position, rng_key)
     settings.check_dimension(sum(leaf.size for leaf in jax.tree.leaves(state.position)))
     return MagneticState(*state, jnp.zeros_like(state.logdensity))
 
 
-def step(settings: Magnetic, rng_key: Any, state: MagneticState) -> tuple[MagneticState, Info]:
+def step(settings: Magnetic, rng_key: PRNGKey, state: MagneticState) -> tuple[MagneticState, Info]:
     """Propose, then accept, or stay and change the sign."""
     key_sign, key_proposal, key_accept = random.split(rng_key, 3)
     # σ = ±1 with probability ½ each, whatever θ: a sign that is the same for all at the start would be a bias there.
@@ -142,7 +142,7 @@ def step(settings: Magnetic, rng_key: Any, state: MagneticState) -> tuple[Magnet
     return accept(key_accept, state._replace(field_sign=-sign), proposal)
 
 
-def propose(settings: Magnetic, rng_key: Any, state: MagneticState) -> Proposal:
+def propose(settings: Magnetic, rng_key: PRNGKey, state: MagneticState) -> Proposal:
     """One trajectory with a fresh momentum, in the field of the state's sign."""
     key_momentum, key_length = random.split(rng_key)
     density, start = flatten(settings.trajectory.logdensity_fn, state)

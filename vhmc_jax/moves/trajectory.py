@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 
 from vhmc_jax.arguments import as_parameter
-from vhmc_jax.base import Array, PyTree, State, as_pytree_function
+from vhmc_jax.base import Array, PRNGKey, PyTree, State, as_pytree_function
 from vhmc_jax.density import init_state
 from vhmc_jax.dynamics.kinetic import GaussianKinetic, gaussian_kinetic
 from vhmc_jax.dynamics.leapfrog import StepCount, step_count
@@ -33,7 +33,7 @@ def trajectory(
     )
 
 
-def init(settings: Trajectory, position: PyTree, rng_key: Array | None = None) -> State:
+def init(settings: Trajectory, position: PyTree, rng_key: PRNGKey | None = None) -> State:
     """The state at ``position``; raises where the mass does not fit it."""
     state = init_state(settings.logdensity_fn, position, rng_key)
     settings.kinetic.check_dimension(sum(leaf.size for leaf in jax.tree.leaves(state.position)))

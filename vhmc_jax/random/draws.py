@@ -8,23 +8,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vhmc_jax.base import Array
+from vhmc_jax.base import Array, PRNGKey
 from vhmc_jax.random import batches, numbers
 from vhmc_jax.random.keys import Key, as_jax_key, with_words
 from vhmc_jax.random.threefry import threefry
 
 
-def uniform(rng_key: Any, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
+def uniform(rng_key: PRNGKey, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
     """Uniform numbers on [0, 1)."""
     return _draw(numbers.uniforms, jax.random.uniform, rng_key, shape, dtype)
 
 
-def normal(rng_key: Any, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
+def normal(rng_key: PRNGKey, shape: tuple[int, ...] = (), dtype: Any = float) -> Array:
     """Standard normal numbers."""
     return _draw(numbers.normals, jax.random.normal, rng_key, shape, dtype)
 
 
-def integer(rng_key: Any, low: int, high: int) -> Array:
+def integer(rng_key: PRNGKey, low: int, high: int) -> Array:
     """An integer from ``low`` to ``high``, both included; uniform up to one part in 2³² / (high − low + 1)."""
     key = with_words(rng_key)
     if not isinstance(key, Key):
@@ -41,7 +41,7 @@ def uniform_of_each(keys: Key, count: int, dtype: Any) -> np.ndarray:
     return numbers.uniforms_on_host(*words, count, dtype)
 
 
-def _draw(transform: Callable, otherwise: Callable, rng_key: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+def _draw(transform: Callable, otherwise: Callable, rng_key: PRNGKey, shape: tuple[int, ...], dtype: Any) -> Array:
     """Numbers from hashes; those of ``otherwise``, a function of ``jax.random``, for other keys and dtypes."""
     dtype = jnp.dtype(jnp.result_type(dtype))
     key = with_words(rng_key)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax.arguments import is_concrete
-from vhmc_jax.base import Array
+from vhmc_jax.base import Array, PRNGKey
 from vhmc_jax.random.threefry import is_on_host, threefry
 
 MOST_KEYS = 15
@@ -43,7 +43,7 @@ class Key:
     path: int = 0
 
 
-def split(rng_key: Any, num: int = 2) -> tuple[Any, ...]:
+def split(rng_key: PRNGKey, num: int = 2) -> tuple[Any, ...]:
     """``num`` new keys, at most 15."""
     if not 1 <= num <= MOST_KEYS:
         raise ValueError(f"num must be from 1 to {MOST_KEYS}, got {num}")
@@ -55,7 +55,7 @@ def split(rng_key: Any, num: int = 2) -> tuple[Any, ...]:
     return tuple(Key(key.high, key.low, 16 * key.path + digit) for digit in range(1, num + 1))
 
 
-def fold_in(rng_key: Any, number: Any) -> Any:
+def fold_in(rng_key: PRNGKey, number: Any) -> Any:
     """A new key from a key and an integer; for a JAX key the same as ``jax.random.fold_in``."""
     key = with_words(rng_key)
     if not isinstance(key, Key):
@@ -66,7 +66,7 @@ def fold_in(rng_key: Any, number: Any) -> Any:
     return Key(*threefry(key.high, key.low, key.path, counter))
 
 
-def fold_in_each(rng_key: Any, numbers: np.ndarray) -> Any:
+def fold_in_each(rng_key: PRNGKey, numbers: np.ndarray) -> Any:
     """``fold_in`` with each of these integers: keys with a leading axis."""
     key = with_words(rng_key)
     if not isinstance(key, Key):
@@ -74,7 +74,7 @@ def fold_in_each(rng_key: Any, numbers: np.ndarray) -> Any:
     return Key(*threefry(key.high, key.low, key.path, numbers.astype(np.uint32)))
 
 
-def as_jax_key(rng_key: Any) -> Array:
+def as_jax_key(rng_key: PRNGKey) -> PRNGKey:
     """The key as ``jax.random`` takes it, for functions that are not ours."""
     if not isinstance(rng_key, Key):
         return rng_key
@@ -83,7 +83,7 @@ def as_jax_key(rng_key: Any) -> Array:
     return jax.random.wrap_key_data(key_data, impl="threefry2x32")
 
 
-def generator(rng_key: Any) -> np.random.Generator:
+def generator(rng_key: PRNGKey) -> np.random.Generator:
     """NumPy's generator, seeded by a key: for draws that are made on the host."""
     return np.random.default_rng(np.asarray(jax.random.key_data(as_jax_key(rng_key))))
 
@@ -94,7 +94,7 @@ def takes_any_key(function: Callable) -> Callable:
     return function
 
 
-def with_words(rng_key: Any) -> Any:
+def with_words(rng_key: PRNGKey) -> Any:
     """A Threefry key as a :class:`Key`; a key of another implementation as it is."""
     if isinstance(rng_key, Key):
         return rng_key

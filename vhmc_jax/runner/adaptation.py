@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_parameter, as_position
-from vhmc_jax.base import Array, PyTree, as_pytree_function
+from vhmc_jax.base import Array, PRNGKey, PyTree, as_pytree_function
 from vhmc_jax.programs import SOON_COMPILED, program
 
 SHRINKAGE, STABILISATION, FORGETTING = 0.05, 10.0, 0.75
@@ -49,7 +49,7 @@ class DualAverage(NamedTuple):
 
 
 def adapt_step_size(
-    rng_key: Array,
+    rng_key: PRNGKey,
     factory: Callable,
     position: PyTree = None,
     *,
@@ -111,7 +111,7 @@ def adapt_step_size(
 
 @functools.partial(program, options=SOON_COMPILED, static_argnames="num_steps")
 def _adapt(
-    rng_key: Array, factory: Callable, positions: PyTree, target: Array, initial_step_size: Array, num_steps: int
+    rng_key: PRNGKey, factory: Callable, positions: PyTree, target: Array, initial_step_size: Array, num_steps: int
 ) -> AdaptedStepSize:
     centre = jnp.log(10 * initial_step_size)
     states = jax.vmap(factory(initial_step_size).init)(positions)

@@ -10,7 +10,7 @@ import numpy as np
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
-from vhmc_jax.base import Array, Kernel, PyTree, as_pytree_function
+from vhmc_jax.base import Kernel, PRNGKey, PyTree, as_pytree_function
 from vhmc_jax.runner.chunks import Interrupt, chunk_ends
 from vhmc_jax.runner.loop import Run, Schedule, advance, keep_draw, start
 from vhmc_jax.runner.progress import ProgressBar
@@ -44,7 +44,7 @@ class Chains(NamedTuple):
 
 
 def run_chains(
-    rng_key: Array,
+    rng_key: PRNGKey,
     kernel: Kernel,
     initial_positions: PyTree = None,
     num_samples: int = 1000,

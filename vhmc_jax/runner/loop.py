@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from vhmc_jax import random
-from vhmc_jax.base import Array, Info, Kernel, PyTree
+from vhmc_jax.base import Array, Info, Kernel, PRNGKey, PyTree
 from vhmc_jax.programs import SOON_COMPILED, program
 
 
@@ -35,14 +35,14 @@ class Run(NamedTuple):
 
 
 @functools.partial(jax.jit, inline=True)
-def _step(step: Callable, keys: Array, states: Any) -> tuple[Any, Any]:
+def _step(step: Callable, keys: PRNGKey, states: Any) -> tuple[Any, Any]:
     """One step of every chain. Compiled into its callers, but traced once for all of them."""
     return strongly_typed(jax.vmap(step)(keys, states))
 
 
 @functools.partial(jax.jit, donate_argnames="store")
 def advance(
-    step: Callable, keep: Callable, chain_keys: Array, schedule: Schedule, until: Array, run: Run, store: PyTree
+    step: Callable, keep: Callable, chain_keys: PRNGKey, schedule: Schedule, until: Array, run: Run, store: PyTree
 ) -> tuple[Run, PyTree]:
     """Take iterations until ``until`` of them are done, storing one in ``thinning`` after the burn-in."""
 
@@ -73,7 +73,7 @@ def advance(
 
 @functools.partial(program, options=SOON_COMPILED, static_argnames=("are_positions", "num_samples"))
 def start(
-    kernel: Kernel, keep: Callable, chain_keys: Array, starts: Any, are_positions: bool, num_samples: int
+    kernel: Kernel, keep: Callable, chain_keys: PRNGKey, starts: Any, are_positions: bool, num_samples: int
 ) -> tuple[Run, PyTree]:
     """The carry before the first iteration, and the empty store."""
     states = strongly_typed(jax.vmap(kernel.init)(starts) if are_positions else starts)
@@ -84,7 +84,7 @@ def start(
     return Run(jnp.int32(0), states, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), infos), means), store
 
 
-def _fold_in(rng_key: Array, number: Array) -> Array:
+def _fold_in(rng_key: PRNGKey, number: Array) -> PRNGKey:
     """A key as ``jax.random`` takes it, since the kernel may be anyone's."""
     return random.as_jax_key(random.fold_in(rng_key, number))
 

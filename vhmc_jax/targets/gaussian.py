@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import ArrayLike, DTypeLike
+
+from vhmc_jax.base import Array, PRNGKey
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -133,7 +134,7 @@ class GaussianMixtureTarget:
         return jnp.zeros(num_modes, x.dtype).at[jnp.array(self.mode_of)].add(self.responsibilities(x))
 
     @partial(jax.jit, static_argnames=("n", "dtype"))
-    def sample(self, rng_key: Array, n: int, dtype: DTypeLike | None = None) -> Array:
+    def sample(self, rng_key: PRNGKey, n: int, dtype: DTypeLike | None = None) -> Array:
         """Independent exact draws, shape (n, d), in JAX's default float unless told otherwise."""
         dtype = jnp.result_type(float) if dtype is None else dtype
         component_key, noise_key = jax.random.split(rng_key)

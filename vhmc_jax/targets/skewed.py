@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import DTypeLike
+
+from vhmc_jax.base import Array, PRNGKey
 
 
 @jax.tree_util.register_dataclass
@@ -50,7 +51,7 @@ class SkewedTarget:
         """Log density at one point, computed in the dtype of x."""
         return x[0] - jnp.exp(x[0]) - 0.5 * (x[1] - 0.5 * x[0]) ** 2
 
-    def sample(self, rng_key: Array, n: int, dtype: DTypeLike | None = None) -> Array:
+    def sample(self, rng_key: PRNGKey, n: int, dtype: DTypeLike | None = None) -> Array:
         """Independent exact draws, shape (n, 2), in JAX's default float unless told otherwise."""
         dtype = jnp.result_type(float) if dtype is None else dtype
         exponential_key, normal_key = jax.random.split(rng_key)
