@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import chex
 import jax
 import pytest
 
@@ -18,3 +19,9 @@ def _forget_programs() -> Iterator[None]:
     """
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def _forget_traces() -> None:
+    """``chex.assert_max_traces`` knows a function by its source, so the runs of one parametrised test share a count."""
+    chex.clear_trace_counter()

@@ -1,9 +1,35 @@
-"""Counting how often a function is evaluated when a program runs, and how many programs a call compiles."""
+"""Counting traces of a function, evaluations when a program runs, and programs that a call compiles.
+
+Where a bound on the traces is all that is asked, ``chex.assert_max_traces`` does it.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+
+
+class Counter:
+    """A function that counts how often it is traced.
+
+    Parameters
+    ----------
+    function
+        The function; by default the log density of a standard Gaussian.
+    """
+
+    def __init__(self, function: Callable = lambda x: -0.5 * jnp.sum(x**2)):
+        self.traces = 0
+        self._function = function
+
+    def __call__(self, x: Any) -> Any:
+        self.traces += 1
+        return self._function(x)
+
+    def method(self, x: Any) -> Any:
+        """The same, bound to an object that is no pytree."""
+        return self(x)
 
 
 def counted(function: Callable) -> tuple[Callable, Callable]:

@@ -3,28 +3,14 @@
 import functools
 from typing import Any, cast
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from counting import Counter
 
 from vhmc_jax import base, targets
-
-
-class Counter:
-    """A log density that counts how often it is traced."""
-
-    def __init__(self):
-        self.traces = 0
-
-    def __call__(self, x):
-        """A standard Gaussian."""
-        self.traces += 1
-        return -0.5 * jnp.sum(x**2)
-
-    def method(self, x):
-        """The same, bound to an object that is no pytree."""
-        return self(x)
 
 
 @jax.jit
@@ -56,22 +42,19 @@ def test_the_same_function_is_the_same_program(variant):
 
 def test_arrays_of_a_bound_method_are_arguments():
     """The bound method of a pytree: other numbers of the same shape are the same program."""
-    num_traces = 0
 
     @jax.jit
-    def counted(function, x):
-        nonlocal num_traces
-        num_traces += 1
+    @chex.assert_max_traces(n=1)
+    def call_once(function, x):
         return function(x)
 
     x = jnp.array([0.3, -0.2])
     for weight in (0.7, 0.4):
         target = targets.near_pair(weight)
-        value = counted(base.as_pytree_function(target.logdensity), x)
+        value = call_once(base.as_pytree_function(target.logdensity), x)
         np.testing.assert_allclose(value, target.logdensity(x), rtol=1e-14)
-    assert num_traces == 1
-    counted(base.as_pytree_function(targets.three_modes().logdensity), x[:1])
-    assert num_traces == 2
+    with pytest.raises(AssertionError, match="'call_once' is traced > 1 times"):
+        call_once(base.as_pytree_function(targets.three_modes().logdensity), x[:1])
 
 
 def test_a_pytree_stays_as_it_is():

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -166,7 +167,7 @@ def pytree_logdensity(position):
 
 def assert_close(left, right, rtol=1e-12):
     """Equal up to rounding: compiled and batched programs may order sums differently."""
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol), left, right)
+    chex.assert_trees_all_close(left, right, rtol=rtol, atol=rtol)
 
 
 @every_kernel
@@ -242,8 +243,9 @@ def test_dtype_is_kept(row, dtype):
     kernel = row.build(logdensity, 1.0, *([dtype] if row.has_guide else []))
     state = kernel.init(X.astype(dtype))
     new_state, info = step(kernel, KEY, state)
-    types = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), s) for s in (state, new_state)]
-    assert types[0] == types[1]
+    chex.assert_trees_all_equal_shapes_and_dtypes(state, new_state)
+    weak_types = [[leaf.weak_type for leaf in jax.tree.leaves(each)] for each in (state, new_state)]
+    assert weak_types[0] == weak_types[1]
     assert {leaf.dtype for leaf in (*state[:3], *new_state[:3])} == {jnp.dtype(dtype)}
     assert info.acceptance_rate.dtype == dtype
 
@@ -255,7 +257,7 @@ def test_works_without_double_precision(row):
         kernel = row.build(logdensity, 1.0)
         state, info = jax.jit(kernel.step)(KEY, kernel.init(X.astype(jnp.float32)))
         assert state.position.dtype == jnp.float32
-        assert bool(jnp.all(jnp.isfinite(state.position)))
+        chex.assert_tree_all_finite(state.position)
         assert info.acceptance_rate.dtype == jnp.float32
 
 
@@ -284,7 +286,7 @@ def test_density_that_is_not_finite_is_never_entered(row, wall):
 
     start = jax.vmap(kernel.init)(jnp.full((50, DIM), 0.3))
     _, (states, infos) = jax.jit(lambda: jax.lax.scan(body, start, jax.random.split(KEY, (20, 50))))()
-    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((states, infos)))
+    chex.assert_tree_all_finite((states, infos))
     assert np.all(np.sum(states.position, axis=-1) <= 1.0)
     if row.can_diverge:
         assert np.any(infos.is_divergent), "no proposal went beyond the wall: the test shows nothing"
@@ -298,20 +300,13 @@ def test_density_that_is_not_finite_is_never_entered(row, wall):
 
 @every_kernel
 def test_number_of_traces(row):
-    traces = 0
-
-    def counted(x):
-        nonlocal traces
-        traces += 1
-        return logdensity(x)
-
-    first, other = row.build(counted, 1.0), row.build(counted, 0.5)
+    """Once to see that it is a scalar, and once for all the places that evaluate it."""
+    traced_twice = chex.assert_max_traces(logdensity, n=2)
+    first, other = row.build(traced_twice, 1.0), row.build(traced_twice, 0.5)
     key, state = jax.random.key(1), first.init(X)
     same_state, _ = step(first, key, state)
-    assert traces == 2, "once to see that it is a scalar, and once for all the places that evaluate it"
     (other_state, _), num_compiled = compiled_during(step, other, key, state)
     assert num_compiled == 0, "other numbers must not mean another program"
-    assert traces == 2
     assert not np.allclose(other_state.position, same_state.position), "the numbers must be heard all the same"
 
 

@@ -1,27 +1,13 @@
 """A log density on flat vectors, and the state at a position."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from counting import Counter
 
 from vhmc_jax.density import FlatDensity, flatten, init_state
-
-
-class Counter:
-    """A log density that counts how often it is traced."""
-
-    def __init__(self):
-        self.traces = 0
-
-    def __call__(self, x):
-        """A standard Gaussian."""
-        self.traces += 1
-        return -0.5 * jnp.sum(x**2)
-
-    def method(self, x):
-        """The same, bound to an object that is no pytree."""
-        return self(x)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +51,7 @@ def test_flat_density_and_back():
     np.testing.assert_allclose(flat.position, [1.0, 2.0, 0.5])
     np.testing.assert_allclose(flat.logdensity_grad, [-2.0, -4.0, 3.0])
     np.testing.assert_allclose(density.gradient(flat.position), flat.logdensity_grad)
-    jax.tree.map(np.testing.assert_array_equal, density.unflatten(density.state_at(flat.position)), state)
+    chex.assert_trees_all_equal(density.unflatten(density.state_at(flat.position)), state)
 
 
 def test_a_flat_density_is_traced_once_for_all_its_uses():

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -158,7 +159,7 @@ def test_without_a_candidate_the_chain_stays():
     kernel = jump(guide=far_guide(1e3))
     states = jax.vmap(kernel.init)(PAIR.sample(KEY, 50))
     new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 50), states)
-    jax.tree.map(np.testing.assert_array_equal, new_states, states)
+    chex.assert_trees_all_equal(new_states, states)
     assert not np.any(infos.is_candidate_found)
     assert not np.any(infos.jump_accepted)
     np.testing.assert_array_equal(infos.acceptance_rate, 0.0)

@@ -1,5 +1,6 @@
 """The thermostat by its coefficients, and DLHMC against its letters taken one at a time."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -108,7 +109,7 @@ def test_dlhmc_without_friction_is_leapfrog_of_two_more_steps(num_steps):
     start = DENSITY.state_at(X)
     end, p, heat = dlhmc(NOISES, DENSITY, KINETIC, STEP, num_steps, jnp.asarray(0.0), start, P)
     expected, expected_p = leapfrog(DENSITY, KINETIC, STEP, num_steps + 2, start, P)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), (end, p), (expected, expected_p))
+    chex.assert_trees_all_close((end, p), (expected, expected_p), rtol=1e-13)
     assert heat == 0.0
     shorter, _ = leapfrog(DENSITY, KINETIC, STEP, num_steps + 1, start, P)
     assert not np.allclose(end.position, shorter.position)

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,8 +48,7 @@ def select(predicates, xs, scales):
     return jax.tree.map(lambda leaf: leaf.reshape(predicates.shape + leaf.shape[1:]), lane(*flat))
 
 
-def assert_close(left, right):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), left, right)
+assert_close = functools.partial(chex.assert_trees_all_close, rtol=1e-12)
 
 
 def lanes(*shape, share=0.3):

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-import jax
+import chex
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_without_friction_it_is_hmc_of_two_more_steps():
     state = kernel.init(jnp.array([0.3, -0.7]))
     steps: list[Any] = [langevin_kernel.step, kernel.step]
     proposals = [step.propose(KEY, state) for step in steps]
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), *proposals)
+    chex.assert_trees_all_close(*proposals, rtol=1e-9)
     assert np.linalg.norm(proposals[0].state.position - state.position) > 0.1
 
 

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -147,7 +148,7 @@ def test_single_precision():
     with jax.enable_x64(False):
         flow = flow_of(FIELD, MASSES["matrix"], EPS)
         assert {leaf.dtype for leaf in jax.tree.leaves(flow)} == {jnp.dtype("float32")}
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=3e-6), flow, exact)
+    chex.assert_trees_all_close(flow, exact, rtol=1e-7, atol=3e-6)
 
 
 @pytest.mark.parametrize(

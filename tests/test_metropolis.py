@@ -1,5 +1,6 @@
 """The accept step: whatever is not a number is density zero, divergence is one-sided, α of 0 and 1 are certain."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,7 +82,7 @@ def test_a_rejected_nan_leaves_no_trace():
     broken = State(jnp.full(2, jnp.nan), jnp.asarray(jnp.nan), jnp.full(2, jnp.nan))
     proposal = Proposal(broken, log_alpha, metropolis_info(log_alpha, is_divergent, 1))
     state, info = accept(KEYS[0], OLD, proposal)
-    jax.tree.map(np.testing.assert_array_equal, state, OLD)
+    chex.assert_trees_all_equal(state, OLD)
     assert info.acceptance_rate == 0.0
     assert info.is_divergent
 

@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -71,7 +72,7 @@ def test_keys_at_hand_are_hashed_as_traced_ones_are():
         return tuple(map(jax.random.key_data, keys))
 
     key = jax.random.key(3)
-    jax.tree.map(np.testing.assert_array_equal, derived(key), jax.jit(derived)(key))
+    chex.assert_trees_all_equal(derived(key), jax.jit(derived)(key))
     each = jax.random.key_data(random.as_jax_key(random.fold_in_each(key, np.arange(5))))
     np.testing.assert_array_equal(each, [jax.random.key_data(jax.random.fold_in(key, i)) for i in range(5)])
 

@@ -2,6 +2,7 @@
 
 import importlib
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -237,7 +238,7 @@ def test_guide_with_no_mass_near_the_target():
     assert not np.any(infos.is_candidate_found)
     assert np.all(infos.is_accepted[~stayed])
     assert 0 < stayed.sum() < 500
-    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(new_states))
+    chex.assert_tree_all_finite(new_states)
 
 
 @pytest.mark.parametrize(
