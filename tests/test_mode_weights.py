@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from vhmc_jax.diagnostics import mode_report
-from vhmc_jax.diagnostics.modes.weights import _stationary, _student_quantile
+from vhmc_jax.diagnostics.modes.weights import _stationary, _wilson
 
 WEIGHTS = np.array([0.1, 0.6, 0.3])
 CENTRES = np.array([[-10.0, 0.0], [0.0, 5.0], [10.0, 0.0]])
@@ -67,6 +68,13 @@ def test_stationary_distribution_of_known_transitions():
     assert np.isnan(_stationary(np.diag([5, 0]))).all()
 
 
-def test_student_quantile():
-    df = np.array([2.0, 3.0, 10.0, 1e9])
-    np.testing.assert_allclose(_student_quantile(df), [4.3027, 3.1824, 2.2281, 1.95996], rtol=1e-2)
+def test_ends_of_the_interval_solve_the_equation_of_wilson():
+    """Ends p with (p − w)² = q² p (1 − p) / n, n = w (1 − w) / se², and q of Student's t."""
+    weights, errors = np.array([0.5, 0.1, 0.02, 0.9]), np.array([0.1, 0.03, 0.02, 0.2])
+    sizes = np.array([3, 11, 1e9, 1])
+    quantiles = stats.t.ppf(0.975, [2.0, 10.0, 1e9, 1.0])  # one degree of freedom at least
+    for ends in _wilson(weights, errors, sizes):
+        assert np.all((ends >= 0) & (ends <= 1))
+        expected = quantiles**2 * ends * (1 - ends) * errors**2 / (weights * (1 - weights))
+        np.testing.assert_allclose((ends - weights) ** 2, expected, rtol=1e-6)
+    assert np.isnan(_wilson(weights, np.full(4, np.nan), sizes)).all()

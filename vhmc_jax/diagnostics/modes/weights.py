@@ -7,6 +7,7 @@ switch between modes (autocorrelation), and they may still remember where they w
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from vhmc_jax.diagnostics.ess import split_ess
 
@@ -94,14 +95,9 @@ def _stationary(transitions: np.ndarray) -> np.ndarray:
 def _wilson(mean: np.ndarray, error: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Ends of Wilson's 95 % interval for proportions of a given standard error."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        quantile = _student_quantile(np.maximum(size - 1, 1))
+        quantile = stdtrit(np.maximum(size - 1, 1), 0.975)
         # In terms of v = q²/n = q² se² / (w (1 − w)), which may be zero.
         v = quantile**2 * error**2 / (mean * (1 - mean))
         middle = (mean + v / 2) / (1 + v)
         half_width = np.sqrt(quantile**2 * error**2 + v**2 / 4) / (1 + v)
     return middle - half_width, middle + half_width
-
-
-def _student_quantile(df: np.ndarray) -> np.ndarray:
-    """97.5 % quantile of Student's t by its expansion in 1/df (within 1 % for df ≥ 2, 11 % at 1)."""
-    return 1.959964 + 2.372271 / df + 2.822499 / df**2 + 2.555850 / df**3 + 1.589534 / df**4
