@@ -74,7 +74,7 @@ def _definite(leaf: Any) -> Array:
 
 
 def as_array(values: Any, dtype: Any) -> Array:
-    """An array of a dtype; of what is at hand converted in NumPy, since what JAX does once, it compiles."""
+    """An array of a dtype. Concrete values are converted with NumPy, since JAX would compile a program for it."""
     if isinstance(values, str | bytes):  # which NumPy would read
         raise TypeError(f"expected a number or an array, got {values!r}")
     return jnp.asarray(np.asarray(values, dtype) if is_concrete(values) else values, dtype)

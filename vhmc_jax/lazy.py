@@ -1,8 +1,8 @@
 """A conditional that stays lazy under ``vmap``.
 
-``lax.cond`` with a batched predicate becomes a select: every chain pays for both branches. Here a batch is handled
-by gathering the lanes whose predicate holds into blocks of a fixed size, evaluating the function on those blocks
-alone in a loop, and scattering the results back. Lanes of nested ``vmap``s are gathered together.
+Under ``vmap``, ``lax.cond`` becomes a select: every chain pays for both branches. Here the chains whose predicate holds
+are gathered into blocks of a fixed size. The function is evaluated on these blocks, one after another, and the results
+are scattered back. A lane is one entry of a batch. Lanes of nested ``vmap``s are gathered together.
 """
 
 import math
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from vhmc_jax.base import Array, PyTree
 
 MIN_BLOCK_SIZE = 8
-"""Lanes evaluated together at least; like the shares that the kernels choose, measured with ``benchmarks/lazy.py``."""
+"""Fewest lanes of a block. It was chosen by ``benchmarks/lazy.py``, as were the shares that the kernels use."""
 
 
 def lazy_cond(
@@ -28,20 +28,21 @@ def lazy_cond(
     predicate
         A boolean scalar.
     function
-        A function of the operands. What it closes over is found and passed on as well, also where it is batched.
+        A function of the operands. It may close over other arrays, batched ones too.
     otherwise
-        What to return where the predicate does not hold, of the structure and dtypes of the function's value; or a
-        function that makes it from the shapes of that value.
+        What to return where the predicate does not hold: a pytree like the function's value, or a function that makes
+        one from the shapes and dtypes of that value.
     operands
         Pytrees of arrays.
     block_share
-        Share of a batch that is gathered into one block: about as many lanes as are expected to need the function, or a
-        fraction of them where it is dear. With 1 nothing is gathered, and under ``vmap`` the function is evaluated
-        for every lane: right where nearly all need it.
+        Share of a batch that makes one block. Choose about the share of lanes that will need the function, or less
+        where the function is expensive. With 1 nothing is gathered, and under ``vmap`` the function is evaluated for
+        every lane. That is right where nearly all lanes need it.
 
     Returns
     -------
-    The chosen value. Under ``vmap`` the function is evaluated for the lanes that need it, rounded up to whole blocks.
+    The chosen value. Under ``vmap`` the function is evaluated for the lanes that need it, and for those that fill up
+    the last block.
     """
     program: Any
     shape: Any
@@ -66,8 +67,8 @@ def lazy_cond(
 def _conditional(function: Callable, block_share: float, num_axes: int) -> Callable:
     """The conditional for lanes along ``num_axes`` leading axes.
 
-    Each argument has all of these axes, of size one where it does not depend on a lane of that axis, so that what
-    the lanes share is never copied.
+    Each argument has all of these axes. An axis has size one where the argument is the same for all its lanes, so that
+    nothing shared is copied.
     """
 
     @jax.custom_batching.custom_vmap
@@ -99,7 +100,7 @@ def _everywhere(function: Callable, predicate: Array, arguments: Any, otherwise:
     num_axes = predicate.ndim
     function_of_lanes = function
     for axis in reversed(range(num_axes)):
-        # An axis of size one is shared: squeeze it, so that what does not depend on the lane is computed once.
+        # Lanes share an axis of size one. Without that axis, what does not depend on the lane is computed once.
         axes = tuple(None if value.shape[axis] == 1 else 0 for value in arguments)
         function_of_lanes = jax.vmap(function_of_lanes, in_axes=axes, axis_size=predicate.shape[axis])
     squeezed = [
@@ -113,9 +114,9 @@ def _everywhere(function: Callable, predicate: Array, arguments: Any, otherwise:
 
 
 def _active_lanes(predicate: Array, padding: int) -> tuple[Array, Array]:
-    """The lanes whose predicate holds, then numbers beyond the last lane, and how many hold.
+    """The numbers of the lanes whose predicate holds, filled up with a number beyond the last lane; and their count.
 
-    ``jnp.nonzero`` would take twice as long. The numbers beyond are read clipped, and never written.
+    ``jnp.nonzero`` would take twice as long. The filling is clipped when it is read, and dropped when it is written.
     """
     num_lanes = len(predicate)
     rank = jnp.cumsum(predicate, dtype=jnp.int32)
@@ -142,7 +143,7 @@ def _in_blocks(function: Callable, block_share: float, predicate: Array, argumen
     def gather(value: Array, shared: bool, indices: tuple[Array, ...]) -> Array:
         if shared:
             return value
-        # Clipped, so that along an axis of size one every lane reads the one value, and padding reads the last lane.
+        # Clipping lets every lane read the one value of an axis of size one, and lets the filling read the last lane.
         return value[tuple(jnp.minimum(i, size - 1) for i, size in zip(indices, value.shape[:num_axes], strict=True))]
 
     def evaluate_block(carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:

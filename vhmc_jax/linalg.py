@@ -8,8 +8,8 @@ from vhmc_jax.arguments import as_array, is_concrete
 from vhmc_jax.base import Array
 
 FEW_NUMBERS = 12
-"""Matrices of so few numbers are multiplied by sums, which XLA fuses with what is around them. For the others it
-calls a library, and in a step of some ten microseconds those calls took a quarter of the time."""
+"""Matrices of at most so many numbers are multiplied by sums, which XLA fuses with the operations around them. For
+larger ones it calls a library. In a step of some ten microseconds those calls took a quarter of the time."""
 
 
 def products(matrices: Array, vectors: Array) -> Array:
@@ -20,7 +20,7 @@ def products(matrices: Array, vectors: Array) -> Array:
 
 
 def inverse_factors(factors: Array) -> Array:
-    """Inverses of lower triangular matrices (..., d, d); of those at hand in NumPy and in double precision."""
+    """Inverses of lower triangular matrices (..., d, d). Concrete ones are inverted in NumPy, in double precision."""
     if is_concrete(factors):
         return as_array(np.tril(np.linalg.inv(np.asarray(factors, np.float64))), factors.dtype)
     identities = jnp.broadcast_to(jnp.eye(factors.shape[-1], dtype=factors.dtype), factors.shape)

@@ -13,8 +13,8 @@ from vhmc_jax.diagnostics.draws import check_draws, map_blocks, namespace, smoot
 def centre(x: Array) -> tuple[Array, Array]:
     """Chain means of x (chain, draw, ...) and deviations from them.
 
-    The first draw is subtracted beforehand and the mean of the rest is taken twice: a chain far from the
-    origin keeps its digits in single precision, and a chain that never moves gives exact zeros.
+    The first draw is subtracted beforehand, and the mean of the differences is taken twice. In single precision a chain
+    far from the origin then keeps its digits, and a chain that never moves gives exact zeros.
     """
     deviations = x - x[:, :1]
     first = deviations.mean(axis=1, keepdims=True)
@@ -55,8 +55,8 @@ def autocorrelation(draws: Any, max_lag: int | None = None, *, mean: Any = None)
     max_lag
         Largest lag; by default every lag up to draws − 1. A smaller one is cheaper.
     mean
-        True mean m, a pytree like one draw. By default each chain's own mean, which makes a chain that is
-        stuck in one mode look perfect: give the truth where it is known.
+        True mean m, a pytree like one draw. By default it is each chain's own mean, with which a chain that is stuck
+        in one mode looks perfect. Give the true mean where it is known.
 
     Returns
     -------

@@ -29,7 +29,7 @@ def _geyer_times(rho: Any) -> Any:
     stop = xp.where(stops.any(axis=1), stops.argmax(axis=1), last_pair)[:, None]
     monotone = np.minimum.accumulate(pairs, axis=1) if xp is np else jax.lax.cummin(pairs, axis=1)
     total = xp.where(xp.arange(last_pair + 1) < stop, monotone, 0).sum(axis=1)
-    # The first lag of the pair where the sum stops still counts once: it lowers the variance of the estimate.
+    # Where the sum stops, the even lag of the pair is still counted once. That lowers the variance of the estimate.
     last, last_even = (xp.take_along_axis(values, stop, axis=1)[:, 0] for values in (pairs, even))
     remainder = xp.where(last < 0, xp.maximum(last_even, 0), last_even)
     time = -1 + 2 * total + remainder
@@ -60,7 +60,7 @@ def split_ess(x: Any) -> Any:
     rho = xp.where(xp.arange(num_draws) == 0, 1, 1 - (within - covariance) / total)
     rho = xp.where(total > 0, rho, xp.nan)
     size = num_chains * num_draws
-    # A finite sample cannot show that antithetic chains are better than this.
+    # A bound for antithetic chains: a finite sample cannot show an ESS above size · log₁₀ size.
     time = xp.maximum(_geyer_times(rho), 1 / math.log10(size))
     return (size / time).reshape(event).astype(x.dtype)
 
@@ -82,9 +82,9 @@ def ess(
     draws
         Pytree of (chain, draw, ...) arrays.
     kind
-        ``"mean"``: of the mean. ``"sd"``: of the squared deviations. Both are jit-able.
-        ``"bulk"``: of the rank-normalised draws. ``"tail"``: the smaller of those of the indicators of the
-        5 % and 95 % quantiles. Both rank on the host and cannot be traced.
+        ``"mean"``: of the mean. ``"sd"``: of the squared deviations. Both can be used inside ``jit``.
+        ``"bulk"``: of the rank-normalised draws. ``"tail"``: of the indicators of the 5 % and the 95 % quantile,
+        whichever is smaller. Both rank on the host and cannot be traced.
     function
         Function of one draw whose values take the place of the draws, for example an indicator
         ``lambda x: x[0] > 3`` with ``kind="mean"``.
@@ -118,7 +118,7 @@ def _bulk_ess(x: np.ndarray) -> Any:
     if x.shape[1] < MIN_DRAWS:
         return split_ess(x)
     scores = normal_scores(split_chains(x))
-    # Scores are split already: laid end to end, the halves of a chain are what split_ess will cut apart.
+    # The scores are split already. Their halves are joined again, since split_ess will cut them at the same place.
     return split_ess(np.concatenate(np.split(scores, 2), axis=1))
 
 

@@ -30,8 +30,8 @@ def relative_error_of_mean(draws: Any, mean: Any) -> Array:
     draws
         Pytree of (chain, draw, ...) arrays.
     mean
-        True mean θ*, a pytree like one draw. It must not be zero in every component: relative to nothing, the
-        error is undefined. Where ``mean`` is traced and cannot be looked at, NaN is returned in that case.
+        True mean θ*, a pytree like one draw. It must not be zero in every component, since the relative error is not
+        defined then. A traced ``mean`` cannot be checked; where it is zero, the result is NaN.
 
     Returns
     -------

@@ -41,8 +41,8 @@ def mmd_curve(draws: Any, reference: Any = None, *, mean: Any = None, covariance
     .. math:: \mathrm{MMD}^2_t = \Big\|\frac1t\sum_{i\le t}\varphi(x_i) - \mathrm E\,\varphi(y)\Big\|^2
         = 2\,\|\bar x_t - \mathrm E\,y\|^2 + \|\overline{x x^T}_t - \mathrm E\,y y^T\|_F^2
 
-    It equals the double sum over pairs (the biased, V-statistic estimate). It sees two moments only: zero
-    does not mean that the distributions are the same.
+    It equals the double sum over pairs (the biased, V-statistic estimate). It compares first and second moments only:
+    zero does not mean that the distributions are the same.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ def mmd(draws: Any, reference: Any, kernel: Callable[[Array, Array], Array], *, 
     kernel
         ``kernel(x, y)``, a number for two flat vectors, for example ``gaussian_kernel(1.0)``.
     block_size
-        Draws in a block, about; with as many as there are draws it is the plain unbiased estimate.
+        Draws in a block, about. With as many as there are draws, the result is the plain unbiased estimate.
 
     Returns
     -------
-    A number, which may be slightly negative, being unbiased.
+    A number. It may be slightly negative, since the estimate is unbiased.
 
     References
     ----------

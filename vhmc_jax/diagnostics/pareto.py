@@ -6,14 +6,14 @@ import numpy as np
 
 MIN_TAIL = 5
 ROUNDING = 1e-12
-"""Log weights that differ by less count as equal: a guide that is the target itself has no tail."""
+"""Log weights that differ by less count as equal. A guide that is the target itself then has no tail."""
 
 
 def pareto_k(log_weights: Any) -> float:
     r"""Shape k of the generalised Pareto distribution fitted to the largest importance weights.
 
-    The tail is the largest min(S/5, 3√S) of S weights. Moments of order below 1/k exist: with k < 0.5 the
-    weights have a finite variance, up to 0.7 their mean converges at a useful rate, above 1 there is none.
+    The tail is the largest min(S/5, 3√S) of S weights. The weights have moments of order below 1/k. So with k < 0.5
+    their variance is finite. With k up to 0.7 their mean converges at a useful rate. With k above 1 they have no mean.
 
     Parameters
     ----------
@@ -46,8 +46,9 @@ def fit_generalised_pareto(exceedances: np.ndarray) -> tuple[float, float]:
 
     .. math:: f(x) = \sigma^{-1} (1 + k x / \sigma)^{-1/k - 1}
 
-    In terms of b = −k/σ the profile likelihood is one-dimensional: k(b) = mean log(1 − b x). A grid of values
-    of b is averaged under it with a weak prior, and k is then shrunk toward ½ as by ten observations.
+    In terms of b = −k/σ the profile likelihood has one parameter, since the best k for b is mean log(1 − b x). The
+    estimate of b is the mean over a grid of values, weighted by likelihood and a weak prior. Then k is shrunk toward ½,
+    as if ten more observations had been seen there.
 
     Parameters
     ----------

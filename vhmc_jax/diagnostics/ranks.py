@@ -36,7 +36,7 @@ def _argsort(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if x.dtype != np.float32 or x.size >= 2**32:
         order = np.argsort(x)
         return x[order], order
-    # A float32 and its index fit in one 64-bit integer, whose sort is several times faster than an argsort.
+    # A float32 and its index fit in one 64-bit integer. Sorting these is several times faster than an argsort.
     bits = (x + np.float32(0)).view(np.uint32)  # adding zero turns -0.0 into 0.0: they are one value
     ordered = np.where(bits >> 31, ~bits, bits | np.uint32(0x80000000))
     packed = (ordered.astype(np.uint64) << np.uint64(32)) | np.arange(x.size, dtype=np.uint64)
@@ -50,7 +50,7 @@ def _score_table(size: int, dtype: np.dtype) -> np.ndarray:
     """Normal quantiles of Blom's plotting positions at ranks 1, 1.5, 2, ..., size."""
     ranks = np.arange(2, 2 * size + 1) / 2
     positions = (ranks - 0.375) / (size + 0.25)
-    # Φ⁻¹ is odd: only the lower half is evaluated, where single precision resolves positions near zero.
+    # Φ⁻¹ is odd, so the lower half is enough. There single precision still resolves positions, which are near zero.
     lower = positions[:size].astype(dtype)
     half = ndtri(lower)
     half[-1] = 0  # the middle rank
@@ -91,7 +91,7 @@ def normal_scores_and_folded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     median = values[middle] if values.size % 2 else (values[middle - 1] + values[middle]) / 2
     with np.errstate(invalid="ignore"):
         distances = np.where(values == median, 0, np.abs(values - median)).astype(values.dtype)
-    # Distances fall up to the median and rise after it: two runs, which the merge sort joins in linear time.
+    # Distances fall up to the median and rise after it. These are two runs, which a merge sort joins in linear time.
     below = np.searchsorted(values, median)
     runs = np.concatenate([np.arange(below)[::-1], np.arange(below, values.size)])
     merge = runs[np.argsort(distances[runs], kind="stable")]

@@ -36,7 +36,7 @@ def _rank_rhat(x: np.ndarray) -> Any:
     if x.shape[1] < MIN_DRAWS:
         return _split_rhat(x)
     both = np.stack(normal_scores_and_folded(split_chains(x)), axis=-1)
-    # Scores are split already: laid end to end, the halves of a chain are what _split_rhat will cut apart.
+    # The scores are split already. Their halves are joined again, since _split_rhat will cut them at the same place.
     return _split_rhat(np.concatenate(np.split(both, 2), axis=1)).max()
 
 
@@ -53,8 +53,8 @@ def rhat(draws: Any, kind: Literal["rank", "split"] = "rank") -> Any:
     draws
         Pytree of (chain, draw, ...) arrays; one chain will do, since its halves are compared.
     kind
-        ``"rank"``: the larger of those of the normal scores of draws and of their distances from the median;
-        ranks on the host and cannot be traced. ``"split"``: of the draws themselves, jit-able.
+        ``"rank"``: of the normal scores of the draws, or of their distances from the median, whichever is larger. It
+        ranks on the host and cannot be traced. ``"split"``: of the draws themselves. It can be used inside ``jit``.
 
     Returns
     -------

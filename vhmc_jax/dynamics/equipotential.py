@@ -1,8 +1,10 @@
 """The equipotential transformation: to the other end of a chord of equal energy.
 
-Notation: on the line θ + s v, f(s) = U(θ + s v) − U(θ) and f'(s) = v·∇U(θ + s v). The trivial root s = 0 is divided
-out, and Newton's method on f(s)/s finds the other one, s*. The map θ → θ + s* v swaps the ends of the chord, so it
-is its own inverse, with Jacobian |f'(0)| / |f'(s*)| along the line.
+Notation: on the line θ + s v, f(s) = U(θ + s v) − U(θ) and f'(s) = v·∇U(θ + s v).
+
+A chord joins θ to another point of the line with the same energy: f(s*) = 0 with s* ≠ 0. Dividing by s removes the root
+s = 0, and Newton's method on f(s)/s finds s*. The map θ → θ + s* v swaps the two ends of the chord, so it is its own
+inverse. Its Jacobian along the line is |f'(0)| / |f'(s*)|.
 """
 
 from dataclasses import dataclass
@@ -19,17 +21,17 @@ SOLVERS = ("deflated_newton", "paper")
 
 @dataclass(frozen=True)
 class Solver:
-    """How a chord is solved.
+    """How the other end of a chord is found.
 
     Attributes
     ----------
     max_iterations
-        Bound on the updates of s, forward and back alike.
+        Most updates of s on the way there, and as many on the way back.
     tolerance
-        Bound on |f(s*)| / max(1, |U(θ)|, |U(θ*)|); None for ε^0.6 with ε the precision of the dtype.
+        Largest |f(s*)| / max(1, |U(θ)|, |U(θ*)|). None means ε^0.6, where ε is the precision of the dtype.
     name
         ``"deflated_newton"``: s ← s − f s / (f' s − f), exact after one update on any Gaussian. ``"paper"``: the
-        iteration of Gu & Sun (2019, eq. 8) on the line, s ← s − f / (f'(s) − f'(0)), which halves the error.
+        iteration of Gu & Sun (2019, eq. 8) on the line, s ← s − f / (f'(s) − f'(0)), which halves the error each time.
     """
 
     max_iterations: int
@@ -41,7 +43,7 @@ class Solver:
         return float(jnp.finfo(dtype).eps) ** 0.6 if self.tolerance is None else self.tolerance
 
     def update(self, s: Array, f: Array, slope: Array, slope_at_zero: Array) -> Array:
-        """The next iterate; half way back where the density is zero."""
+        """The next iterate. Where the density is zero, it is half way back to s = 0."""
         correction = f / (slope - slope_at_zero) if self.name == "paper" else f * s / (slope * s - f)
         return jnp.where(jnp.isfinite(f) & jnp.isfinite(slope), s - correction, 0.5 * s)
 
@@ -58,11 +60,11 @@ class Transformed(NamedTuple):
     log_jacobian
         log |f'(0)| − log |f'(s*)|; 0 where it failed.
     num_transformed
-        1 where the other end was reached and leads back, else 0.
+        1 where the other end was found and the way back leads here again, else 0.
     num_iterations
         Updates of s, there and back.
     num_evaluations
-        Evaluations of the density with its directional derivative; with the second one, counted as two.
+        Evaluations of the density with its directional derivative. One with the second derivative counts as two.
     """
 
     position: Array
@@ -74,7 +76,10 @@ class Transformed(NamedTuple):
 
 
 def initial_step(slope: Array, curvature: Array) -> Array:
-    """s₀ = −2 f'(0) / |f''(0)|: downhill, and exact where U is quadratic along the line; ±1 where that says nothing."""
+    """Where the iteration starts: s₀ = −2 f'(0) / |f''(0)|, downhill, and exact where U is quadratic along the line.
+
+    Where that is zero or not finite, it is +1 or −1, whichever is downhill.
+    """
     downhill = jnp.where(slope > 0, -1.0, 1.0).astype(slope.dtype)
     step = -2 * slope / jnp.abs(curvature)
     return jnp.where(jnp.isfinite(step) & (step != 0), step, downhill)
@@ -83,8 +88,9 @@ def initial_step(slope: Array, curvature: Array) -> Array:
 def transform(density: FlatDensity, solver: Solver, x: Array, logdensity: Array, direction: Array) -> Transformed:
     """Move to the other end of the chord through ``x`` along ``direction``, if the way back leads here again.
 
-    Any failure (no root within the bound, a root that leads elsewhere, a chord so shallow that its slopes are
-    lost in rounding, a wall) is the identity with log-Jacobian 0. All tests are symmetric in the two ends.
+    Otherwise stay, with log-Jacobian 0. That happens where no root is found within ``max_iterations``, where the way
+    back leads to another root, where the chord is so shallow that its slopes are lost in rounding, and at a wall. Every
+    check is symmetric in the two ends: it gives the same answer on the way back.
 
     Parameters
     ----------
@@ -97,7 +103,7 @@ def transform(density: FlatDensity, solver: Solver, x: Array, logdensity: Array,
     logdensity
         The log density at θ.
     direction
-        v, whose law must not depend on θ. Its length does not matter.
+        v. Its distribution must not depend on θ. Its length does not matter.
 
     Returns
     -------
@@ -145,7 +151,7 @@ def transform(density: FlatDensity, solver: Solver, x: Array, logdensity: Array,
 def transform_sequence(
     density: FlatDensity, solver: Solver, x: Array, logdensity: Array, directions: Array
 ) -> Transformed:
-    """One transformation after another, along the rows of ``directions``; Jacobians and counts added up."""
+    """One transformation after another, along the rows of ``directions``. Log-Jacobians and counts are sums."""
 
     def one_more(done: Transformed, direction: Array) -> tuple[Transformed, None]:
         new = transform(density, solver, done.position, done.logdensity, direction)
@@ -158,7 +164,7 @@ def transform_sequence(
 
 
 class Root(NamedTuple):
-    """Where an iteration stands: s, U and its slope there, whether it is the root sought, and the updates so far."""
+    """An iterate: s, U and its slope there, whether it is the root that is looked for, and the updates so far."""
 
     s: Array
     energy: Array
@@ -170,7 +176,7 @@ class Root(NamedTuple):
 def _solve(
     solver: Solver, along_line: Any, is_root: Any, origin: Array, energy: Array, slope: Array, s0: Array
 ) -> Root:
-    """Iterate from s₀ until f(s) is zero to tolerance; one evaluation an update, and one at s₀."""
+    """Iterate from s₀ until f(s) is zero within the tolerance: one evaluation for each update, and one at s₀."""
 
     def at(s: Array, num_iterations: Array) -> Root:
         energy_at_s, slope_at_s = along_line(origin, s)
@@ -187,7 +193,7 @@ def _solve(
 
 
 class Known(NamedTuple):
-    """The root that the way back should find: s, and U with its slope there."""
+    """The root that the way back has to find: s, and U with its slope there."""
 
     s: Array
     energy: Array
@@ -197,10 +203,11 @@ class Known(NamedTuple):
 def _solve_back(
     solver: Solver, along_line: Any, is_root: Any, origin: Array, energy: Array, slope: Array, s0: Array, known: Known
 ) -> Root:
-    """Iterate from the other end, to see whether that leads to the root that is known, and to no other before.
+    """Iterate from the other end, and see whether that leads to the known root before it meets another one.
 
-    Value and slope at the known root are known, so the last iterate is not evaluated: f there is
-    U(θ) − U(θ*) + f'(0) (s − known), by the same tolerance and after the same number of updates as on a way there.
+    This is the iteration that a transformation from θ* would make, with the same tolerance and the same bound on
+    updates. One evaluation is saved: an iterate near the known root is not evaluated, since U and its slope are known
+    there. f(s) is U(θ) − U(θ*) + f'(0) (s − known), up to second order.
     """
 
     def is_close(s: Array) -> Array:

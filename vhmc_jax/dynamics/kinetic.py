@@ -67,7 +67,8 @@ def multiply(factor: Array, vector: Array) -> Array:
 def inner(a: Array, b: Array) -> Array:
     """The product aᵀb, in full precision.
 
-    As a product with ones: a plain sum XLA fuses with what computes a and b, and on a CPU then takes ten times as long.
+    It is a product with a vector of ones. XLA would fuse a plain sum with the operations that compute a and b, and on a
+    CPU that takes ten times as long.
     """
     if a.size < 16:
         return jnp.dot(a, b, precision="highest")
@@ -94,7 +95,7 @@ def covariance_factor(name: str, covariance: Any) -> Array:
         raise ValueError(f"{name} must be a scalar, a vector or a square matrix, got shape {shape}")
     if not is_concrete(covariance):
         return jnp.sqrt(covariance) if len(shape) < 2 else jnp.linalg.cholesky(covariance)
-    values = np.asarray(covariance, np.float64)  # in NumPy: what JAX does once, it compiles
+    values = np.asarray(covariance, np.float64)  # in NumPy: JAX would compile a program for each of these checks
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} must be finite, got {covariance}")
     if len(shape) < 2:

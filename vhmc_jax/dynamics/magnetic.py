@@ -1,12 +1,15 @@
-"""Leapfrog in a magnetic field: kicks, and drifts that bend the trajectory, solved exactly.
+"""Leapfrog in a magnetic field: kicks, and drifts that bend the trajectory. The drifts are exact.
 
-Notation: G the field, antisymmetric, σ = ±1 its sign, W = M⁻¹ = C Cᵀ; the drift is the flow over a time ε of
-θ' = W p, p' = σ G W p. With B = Cᵀ G C, antisymmetric too, and φ₁(z) = (eᶻ − 1)/z it moves
+Notation: G is the field, an antisymmetric matrix, and σ = ±1 its sign. W = M⁻¹ = C Cᵀ.
 
-    θ by Δ = ε C φ₁(σεB) Cᵀ p    and    p by σ G Δ,
+A drift follows θ' = W p, p' = σ G W p for a time ε. The equation is linear, so its solution is a matrix exponential.
+Write B = Cᵀ G C, which is antisymmetric too, and φ₁(z) = (eᶻ − 1)/z. Then the drift moves
 
-the latter since p' = σ G θ'. As B² = −BᵀB, the parts of φ₁ even and odd in σ are sin(z)/z and
-σεB (1 − cos z)/z² at z = ε (BᵀB)^½: smooth functions of a symmetric matrix, singular or not.
+    θ by Δ = ε C φ₁(σεB) Cᵀ p    and    p by σ G Δ.
+
+The second follows from p' = σ G θ'. To compute φ₁(σεB), split it into a part that is even in σ and one that is odd.
+With z = ε (BᵀB)^½ and B² = −BᵀB these are sin(z)/z and σεB (1 − cos z)/z². Both are smooth functions of the symmetric
+matrix BᵀB, so the field may be singular.
 """
 
 from dataclasses import dataclass
@@ -25,17 +28,19 @@ from vhmc_jax.dynamics.leapfrog import kick_drift_kick
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MagneticFlow:
-    """The drift of one step size: in a plane of the first two coordinates, or of all coordinates.
+    """The matrices of a drift for one step size.
+
+    The field acts on all coordinates, or on the plane of the first two alone.
 
     Attributes
     ----------
     field
         G: a matrix, or the pair (s, −s) of a plane's [[0, s], [−s, 0]].
     even
-        The part of Δ that does not change with the sign of the field, as a symmetric matrix to be applied to p, or the
-        diagonal of one.
+        The part of Δ that does not depend on the sign of the field: a symmetric matrix that multiplies p, or its
+        diagonal.
     odd
-        The part that changes with it, antisymmetric, written as ``field`` is.
+        The part that changes its sign with the field: an antisymmetric matrix, or a pair as in ``field``.
     """
 
     field: Array
@@ -43,7 +48,7 @@ class MagneticFlow:
     odd: Array
 
     def displacement(self, momentum: Array, sign: Array) -> Array:
-        """Δ = (even + σ odd) p: matrices that all chains share, whatever their sign."""
+        """Δ = (even + σ odd) p. All chains share both matrices, whatever their signs."""
         return multiply(self.even, momentum) + sign * _multiply_antisymmetric(self.odd, momentum)
 
     def turn(self, displacement: Array, sign: Array) -> Array:
@@ -93,7 +98,7 @@ def magnetic_flow(field: Array, inverse_mass_factor: Array, step_size: Array) ->
 
     Returns
     -------
-    The flow: in a plane where the field is a scalar or of two coordinates, and the mass is no matrix.
+    The flow. It is that of a plane where the field is a scalar or 2 × 2 and the mass is no matrix.
     """
     factor, size = inverse_mass_factor, len(inverse_mass_factor) if inverse_mass_factor.ndim else None
     if field.ndim == 0 and size == 1:
@@ -131,7 +136,7 @@ def _flow(field: Array, factor: Array, step_size: Array) -> MagneticFlow:
 
 @jax.jit
 def _flow_in_a_plane(strength: Array, factor: Array, step_size: Array) -> MagneticFlow:
-    """The same for two coordinates without a dense mass, where B = s √(W₁W₂) [[0, 1], [−1, 0]]."""
+    """The same for two coordinates and a scalar or diagonal mass, where B = s √(W₁W₂) [[0, 1], [−1, 0]]."""
     inverse_mass = jnp.broadcast_to(factor[:2] if factor.ndim else factor, (2,)) ** 2
     pair = jnp.array([1.0, -1.0], strength.dtype) * strength
     angle = step_size * strength * jnp.sqrt(jnp.prod(inverse_mass))
@@ -142,7 +147,7 @@ def _flow_in_a_plane(strength: Array, factor: Array, step_size: Array) -> Magnet
 def magnetic_drift(
     momentum: Array, kinetic: GaussianKinetic, flow: MagneticFlow, step_size: Array, sign: Array
 ) -> tuple[Array, Array]:
-    """The flow of θ' = M⁻¹p, p' = σ G M⁻¹p over a time ε, as the changes of position and momentum."""
+    """How much position and momentum change when θ' = M⁻¹p, p' = σ G M⁻¹p is followed for a time ε."""
     size = len(flow.field)
     move = flow.displacement(momentum[:size], sign)
     turn = flow.turn(move, sign)
@@ -162,9 +167,9 @@ def magnetic_leapfrog(
     momentum: Array,
     sign: Array,
 ) -> tuple[State, Array]:
-    """Take L steps of half a kick, a magnetic drift, half a kick, with neighbouring kicks merged: L gradients.
+    """Take L steps, each half a kick, a magnetic drift and half a kick. Neighbouring kicks are merged: L gradients.
 
-    Each step preserves volume, is of order 2, and is undone by itself once p and σ have both changed sign.
+    A step preserves volume and is of order 2. Changing the signs of p and of σ and taking the step again leads back.
 
     Parameters
     ----------

@@ -33,13 +33,13 @@ class EquipotentialInfo(NamedTuple):
         Whether the proposal's energy was not finite, or above the current one by more than
         ``metropolis.DIVERGENCE_THRESHOLD``.
     num_gradients
-        Evaluations of the gradient, or of the value with its directional derivative: all of the solver's count.
+        Evaluations of the gradient, or of the value with its directional derivative. Those of the solver count too.
     num_densities
         Evaluations of the value alone.
     num_transformed
-        Transformations of this step that reached the other end of their chord; the others were the identity.
+        Transformations of this step that reached the other end of their chord. The others left the position as it was.
     num_solver_iterations
-        Updates that the solver made, there and back.
+        Updates of the solver, on the ways there and back.
     """
 
     acceptance_rate: Array
@@ -61,11 +61,11 @@ class Transformations:
     Attributes
     ----------
     direction_factor
-        C with C Cᵀ the covariance of the directions; an argument of the compiled program.
+        C, where C Cᵀ is the covariance of the directions. It is an argument of the compiled program.
     num_transformations
         How many, one after another.
     solver
-        How each chord is solved.
+        How the other end of a chord is found.
     """
 
     direction_factor: Array
@@ -73,7 +73,7 @@ class Transformations:
     solver: Solver
 
     def apply(self, rng_key: PRNGKey, density: FlatDensity, start: State) -> tuple[State, Transformed]:
-        """Transform, then take value and gradient at the end (one gradient more, counted)."""
+        """Transform, then evaluate value and gradient at the end. That gradient is counted too."""
         x = start.position
         noise = random.normal(rng_key, (self.num_transformations, x.size), x.dtype)
         directions = jax.vmap(multiply, (None, 0))(cast(self.direction_factor, x.dtype), noise)
@@ -116,8 +116,8 @@ def equipotential(
 ) -> Kernel:
     """Equipotential transformations: reflections to the other end of a chord of equal energy.
 
-    Draw v ~ N(0, Σ̂), find s* ≠ 0 with U(θ + s* v) = U(θ), accept θ* = θ + s* v with
-    min(1, exp(U(θ) − U(θ*)) |f'(0)| / |f'(s*)|); several transformations are accepted or rejected together.
+    Draw v ~ N(0, Σ̂). Find s* ≠ 0 with U(θ + s* v) = U(θ). Accept θ* = θ + s* v with probability
+    min(1, exp(U(θ) − U(θ*)) |f'(0)| / |f'(s*)|). Several transformations are accepted or rejected together.
 
     Energy never changes but for rounding, so this kernel alone is not ergodic: combine it with one that changes
     the energy, as ``lhmc_et`` does.
@@ -144,8 +144,8 @@ def equipotential(
 
     References
     ----------
-    Gu & Sun (2019), eq. 8 and Algorithm 2, which hold for symmetric densities; the Jacobian and the check of the
-    way back make the move exact for any density.
+    Gu & Sun (2019), eq. 8 and Algorithm 2. These are exact for symmetric densities. The Jacobian and the check of the
+    way back, which are not in the paper, make the move exact for any density.
     """
     moves = transformations(num_transformations, direction_metric, max_iterations, tolerance, solver)
     logdensity_fn = as_pytree_function(logdensity_fn)

@@ -1,6 +1,6 @@
 """Magnetic Hamiltonian Monte Carlo.
 
-Notation: as in ``kernels.hmc``; G the field, antisymmetric, σ = ±1 its sign.
+Notation: as in ``kernels.hmc``. G is the field, an antisymmetric matrix, and σ = ±1 its sign.
 """
 
 import functools
@@ -35,7 +35,7 @@ class MagneticState(NamedTuple):
     logdensity_grad
         Its gradient, with the structure of ``position``.
     field_sign
-        σ, which is +1 or −1; 0 before the first step, which draws it.
+        σ: +1 or −1. It is 0 before the first step, which draws it.
     """
 
     position: PyTree
@@ -87,8 +87,9 @@ def magnetic_hmc(
 ) -> Kernel:
     """Magnetic Hamiltonian Monte Carlo: trajectories that a field bends.
 
-    Draw p ~ N(0, M), follow θ' = M⁻¹p, p' = −∇U(θ) + σ G M⁻¹p for L steps from (θ, p) to (θ̂, p̂), accept with
-    min(1, exp(H(θ, p) − H(θ̂, p̂))). An accepted step keeps the sign σ of the field, a rejected one changes it.
+    Draw p ~ N(0, M). Follow θ' = M⁻¹p, p' = −∇U(θ) + σ G M⁻¹p for L steps from (θ, p) to (θ̂, p̂). Accept with
+    probability min(1, exp(H(θ, p) − H(θ̂, p̂))). An accepted step keeps the sign σ of the field. A rejected one
+    changes it.
 
     Parameters
     ----------
@@ -110,9 +111,10 @@ def magnetic_hmc(
 
     Notes
     -----
-    The trajectory's map Φ preserves volume, and with R: (p, σ) → (−p, −σ) both R and RΦ are their own inverses, so a
-    Metropolis step with RΦ leaves π(θ) N(p; 0, M) × ½ invariant, and so does R after it: together the sign stays on
-    acceptance and changes on rejection. With a sign that never changes, the way back is not among the proposals.
+    Why it is exact: call the map of a trajectory Φ, and R the map (p, σ) → (−p, −σ). Φ preserves volume, and RΦ is its
+    own inverse. So a Metropolis step that proposes RΦ leaves π(θ) N(p; 0, M) × ½ invariant. R alone does so too.
+    Taking R after the Metropolis step, the sign is flipped twice on acceptance and once on rejection: it stays or
+    changes. If the sign never changed, the way back would not be among the proposals.
 
     References
     ----------
@@ -135,7 +137,7 @@ def init(settings: Magnetic, position: PyTree, rng_key: PRNGKey | None = None) -
 def step(settings: Magnetic, rng_key: PRNGKey, state: MagneticState) -> tuple[MagneticState, Info]:
     """Propose, then accept, or stay and change the sign."""
     key_sign, key_proposal, key_accept = random.split(rng_key, 3)
-    # σ = ±1 with probability ½ each, whatever θ: a sign that is the same for all at the start would be a bias there.
+    # The law of σ is ±1 with probability ½ each, independent of θ. Starting all chains with one sign would be a bias.
     fresh_sign = jnp.where(random.uniform(key_sign, dtype=state.field_sign.dtype) < 0.5, -1.0, 1.0)
     sign = jnp.where(state.field_sign == 0, fresh_sign.astype(state.field_sign.dtype), state.field_sign)
     proposal = propose(settings, key_proposal, state._replace(field_sign=sign))

@@ -1,4 +1,4 @@
-"""Which mode each draw belongs to: by a guide's responsibilities, by centres with covariances, or as told."""
+"""Which mode each draw belongs to: by a guide's responsibilities, by centres with covariances, or as labelled."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from vhmc_jax.guide.distances import squared_distances
 from vhmc_jax.guide.host import GuideValues, log_sum_and_shares
 
 FAR = 1e-9
-"""Probability with which a draw of a Gaussian mode counts as far from it."""
+"""Probability that a draw of a Gaussian mode counts as far from that mode."""
 
 
 class ModeLabels(NamedTuple):
@@ -66,7 +66,7 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray, values: Guide
     mode_of
         Mode of each component, from :func:`modes_of_components`.
     values
-        Those of a mixture of this package at the draws, where they are at hand.
+        The values of a mixture of this package at the draws, where they have been computed before.
     """
     x = flatten_draws(draws)
     if (values := values_at(x, guide, values)) is not None:
@@ -81,7 +81,7 @@ def labels_from_guide(draws: Any, guide: Any, mode_of: np.ndarray, values: Guide
 
 
 def values_at(x: Any, guide: Any, given: GuideValues | None = None) -> GuideValues | None:
-    """Values of a mixture of this package at flat draws (chain, draw, d), given or computed; None of another guide."""
+    """Values of a mixture of this package at flat draws (chain, draw, d), given or computed; None for other guides."""
     if not isinstance(guide, Mixture):
         if given is not None:
             raise TypeError(f"guide_values are for a mixture of this package, got a {type(guide).__name__}")
@@ -105,16 +105,17 @@ def shares_of_modes(shares: np.ndarray, mode_of: np.ndarray) -> tuple[np.ndarray
 
     Returns
     -------
-    As they are, and scaled such that those of components without a mode fall to the modes; zero where all are zero.
+    The sums; and the sums scaled to a total of one, so that components without a mode do not count. Where all sums are
+    zero, so are these.
     """
-    # The shares of a mode lie together in memory, as those of a component do.
+    # The transposes keep the shares of a mode together in memory, as those of a component are.
     own = ((np.arange(mode_of.max() + 1)[:, None] == mode_of).astype(shares.dtype) @ shares.T).T
     total = own.sum(axis=-1, keepdims=True)
     return own, own / np.where(total > 0, total, 1)
 
 
 def labels_from_centres(draws: Any, centres: Any, covariances: Any) -> ModeLabels:
-    """Modes as the Gaussian N(centre, covariance) of greatest density, all weights equal.
+    """The mode of a draw is the Gaussian N(centre, covariance) with the greatest density there, all weights equal.
 
     Parameters
     ----------

@@ -42,14 +42,13 @@ def mode_weights(responsibilities: np.ndarray, labels: np.ndarray, transitions: 
 
     .. math:: \mathrm{se}^2 = \frac{\mathrm{var}(r)}{\mathrm{ESS}(r)} + (\hat f - \hat\pi)^2
 
-    The second term is the difference between the share of draws in the mode, f, and the stationary
-    distribution π of the observed transition matrix. In a long run they agree, whatever the chain; in a
-    short one they differ by what the starts left behind, which no variance can show. In a simulation of 64
-    chains, all started in one mode of weight 0.05, with 30 switches each, 95 % intervals covered that weight
-    60 times in 100 without this term and 97 times with it.
+    In the second term f is the share of draws in the mode, and π is the stationary distribution of the observed
+    transition matrix. In a long run they agree. In a short run they differ, because chains remember where they
+    started, and no variance can show that. In a simulation 64 chains started in one mode of weight 0.05 and switched
+    modes 30 times each. The 95 % intervals covered that weight 60 times in 100 without this term, and 97 times with it.
 
-    The interval is Wilson's for a proportion, with n = w(1 − w)/se² and Student's quantile of ESS − 1 degrees
-    of freedom: it stays in [0, 1], and is not too short when switches are few.
+    The interval is Wilson's for a proportion, with n = w(1 − w)/se² and the quantile of Student's t with ESS − 1
+    degrees of freedom. It stays in [0, 1], and it is not too short when switches are few.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ def mode_weights(responsibilities: np.ndarray, labels: np.ndarray, transitions: 
 def _stationary(transitions: np.ndarray) -> np.ndarray:
     """Stationary distribution of the observed transitions over the visited modes, NaN for the others.
 
-    Half a move out of each mode is added, Jeffreys' prior for a rate: without it a mode that was entered and
+    Half a move out of each mode is added, which is Jeffreys' prior for a rate. Without it a mode that was entered and
     not yet left would have all the weight.
     """
     visited = np.flatnonzero(transitions.sum(0) + transitions.sum(1))
