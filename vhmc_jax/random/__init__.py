@@ -16,8 +16,8 @@ with the same hash. This package uses the hash in its own way, one idea a file:
 ``draws``      ``uniform``, ``normal`` and ``integer``: the functions to call.
 =============  =========================================================================================================
 
-Every number depends on its key and its place in the stream alone, and not on the batch that it is drawn in. Keys of
-another implementation than Threefry are handed to ``jax.random``.
+A number depends on its key, on how many are drawn from that key, and on its place among them. It does not depend, up to
+rounding, on the other keys of a batch. Keys of another implementation than Threefry are handed to ``jax.random``.
 
 References
 ----------
