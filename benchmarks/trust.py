@@ -24,7 +24,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +110,18 @@ def run_elsewhere(case: Case, num_seeds: int, timeout: float) -> dict[str, Any]:
 def compare(cases: list[Case], options: argparse.Namespace) -> None:
     """The table, a row as soon as a density is done, then the totals."""
     print(f"jax {jax.__version__}, float32, 64 chains of 1,000 draws, {options.seeds} seeds, defaults")
-    print(f"{'density':28}{'family':15}{'verdict':>22}{'worst':>18}{'z':>8}{'evaluations':>13}{'s':>7}{'GiB':>6}")
+    print(f"{'density':28}{'family':15}{'verdict':>26}{'worst':>18}{'z':>8}{'evaluations':>13}{'s':>7}{'GiB':>6}")
     outcomes = []
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for outcome in pool.map(lambda case: run_elsewhere(case, options.seeds, options.timeout), cases):
-            outcomes.append(outcome)
-            print(table_row(outcome), flush=True)
+    pool = ThreadPoolExecutor(options.jobs)
+    futures = [pool.submit(run_elsewhere, case, options.seeds, options.timeout) for case in cases]
+    try:
+        for future in as_completed(futures):
+            outcomes.append(future.result())
+            print(table_row(outcomes[-1]), flush=True)
             OUT.parent.mkdir(exist_ok=True)
             OUT.write_text(json.dumps(outcomes, indent=1))
+    finally:
+        pool.shutdown(cancel_futures=True)
     print_totals(outcomes)
 
 
@@ -127,10 +131,10 @@ def table_row(outcome: dict[str, Any]) -> str:
     counts = Counter(record["verdict"] for record in runs)
     verdict = ", ".join(f"{counts[v]} {v}" if len(runs) > 1 else v for v in VERDICTS if counts[v])
     rows = [row for record in runs for row in record.get("rows", [])]
-    row = worst(rows) if rows else {"name": runs[0]["message"][:40], "z": np.nan}
+    row = worst(rows) if rows else {"name": runs[0]["message"][:17], "z": np.nan}
     evaluations = [record["evaluations"] for record in runs if "evaluations" in record]
     return (
-        f"{outcome['name']:28}{outcome['family']:15}{verdict:>22}{row['name']:>18}{row['z']:8.1f}"
+        f"{outcome['name']:28}{outcome['family']:15}{verdict:>26}{row['name']:>18}{row['z']:8.1f}"
         f"{np.median(evaluations) if evaluations else np.nan:13,.0f}"
         f"{max(record['seconds'] for record in runs):7.1f}{max(record['gib'] for record in runs):6.1f}"
     )

@@ -98,10 +98,10 @@ def judge(density: Density, result: vj.Result) -> list[Row]:
         tolerance = 0.01 * sd if quantity.kind == "mean" else tolerance_of_probability(quantity.truth)
         rows.append(Row(*quantity[:2], quantity.truth, float(np.mean(values)), error, tolerance, is_imprecise))
     if density.log_z is not None:
-        error = float(result.log_evidence_error)
-        tolerance = max(0.02, float(np.spacing(np.float32(abs(density.log_z)))))
+        log_z, error = float(density.log_z), float(result.log_evidence_error)
+        tolerance = max(0.02, float(np.spacing(np.float32(abs(log_z)))))
         is_imprecise = not error < LARGEST_LOG_Z_ERROR
-        rows.append(Row("log Z", "log Z", density.log_z, float(result.log_evidence), error, tolerance, is_imprecise))
+        rows.append(Row("log Z", "log Z", log_z, float(result.log_evidence), error, tolerance, is_imprecise))
     return rows
 
 

@@ -162,7 +162,7 @@ def torus() -> Density:
 
     def draw(rng: Generator, n: int) -> np.ndarray:
         t, phi = line.draw(rng, 4 * n), rng.uniform(0, 2 * np.pi, 4 * n)
-        keep = rng.random(4 * n) * (RING + t) < RING + t * np.cos(phi)
+        keep = rng.random(4 * n) * 2 * RING < RING + t * np.cos(phi)  # t is below 2.5
         t, phi = t[keep][:n], phi[keep][:n]
         rho, angle = RING + t * np.cos(phi), rng.uniform(0, 2 * np.pi, len(t))
         return np.stack([rho * np.cos(angle), rho * np.sin(angle), t * np.sin(phi)], axis=1)
