@@ -110,7 +110,7 @@ def run_elsewhere(case: Case, num_seeds: int, timeout: float) -> dict[str, Any]:
 def compare(cases: list[Case], options: argparse.Namespace) -> None:
     """The table, a row as soon as a density is done, then the totals."""
     print(f"jax {jax.__version__}, float32, 64 chains of 1,000 draws, {options.seeds} seeds, defaults")
-    print(f"{'density':28}{'family':15}{'verdict':>26}{'worst':>18}{'z':>8}{'evaluations':>13}{'s':>7}{'GiB':>6}")
+    print(f"{'density':28}{'family':15}{'verdict':>26}{'worst':>18}{'z':>10}{'evaluations':>13}{'s':>7}{'GiB':>6}")
     outcomes = []
     pool = ThreadPoolExecutor(options.jobs)
     futures = [pool.submit(run_elsewhere, case, options.seeds, options.timeout) for case in cases]
@@ -134,7 +134,7 @@ def table_row(outcome: dict[str, Any]) -> str:
     row = worst(rows) if rows else {"name": runs[0]["message"][:17], "z": np.nan}
     evaluations = [record["evaluations"] for record in runs if "evaluations" in record]
     return (
-        f"{outcome['name']:28}{outcome['family']:15}{verdict:>26}{row['name']:>18}{row['z']:8.1f}"
+        f"{outcome['name']:28}{outcome['family']:15}{verdict:>26}{row['name']:>18}{row['z']:10.4g}"
         f"{np.median(evaluations) if evaluations else np.nan:13,.0f}"
         f"{max(record['seconds'] for record in runs):7.1f}{max(record['gib'] for record in runs):6.1f}"
     )
@@ -169,7 +169,7 @@ def print_totals(outcomes: list[dict[str, Any]]) -> None:
     for name, record in searched:
         if record["verdict"] == "SILENT":
             row = worst(record["rows"])
-            text = f"{row['estimate']:.4g} ± {row['error']:.2g}, truth {row['truth']:.4g}, z {row['z']:.1f}"
+            text = f"{row['estimate']:.4g} ± {row['error']:.2g}, truth {row['truth']:.4g}, z {row['z']:.4g}"
             print(f"SILENT  {name}, seed {record['seed']}: {row['name']} {text}")
     for name, record in searched:
         if record["verdict"] == "warned-right":

@@ -106,11 +106,6 @@ def sticks_logdensity(alpha: Any, x: Any) -> Any:
     return jnp.sum(alpha[:-1] * jax.nn.log_sigmoid(x) + rest * jax.nn.log_sigmoid(-x))
 
 
-def log_ratios_logdensity(alpha: Any, x: Any) -> Any:
-    """Dirichlet in the logarithms of p₁/p_K … p_{K−1}/p_K, the Jacobian included."""
-    return alpha @ jax.nn.log_softmax(jnp.append(x, 0.0))
-
-
 def simplex_logdensity(alpha: Any, x: Any) -> Any:
     """Dirichlet in p₁ … p_{K−1}, nothing outside of the simplex."""
     p = jnp.append(x, 1 - jnp.sum(x))
@@ -118,39 +113,34 @@ def simplex_logdensity(alpha: Any, x: Any) -> Any:
     return jnp.where(is_inside, jnp.sum((alpha - 1) * jnp.log(jnp.where(is_inside, p, 1.0))), -jnp.inf)
 
 
-def dirichlet(alpha: tuple[float, ...], coordinates: str) -> Density:
-    """Dirichlet(α) in one of three coordinates, with moments of those: logits of beta variables, log ratios, or p."""
+def dirichlet_sticks(alpha: tuple[float, ...]) -> Density:
+    """Dirichlet(α) by breaking sticks: the coordinates are the logits of independent beta variables."""
     a = np.array(alpha)
-    dim, total = len(a) - 1, a.sum()
-    rest = np.cumsum(a[::-1])[::-1][1:]
-    second, is_plain = a[:-1], coordinates == "simplex"
-    if coordinates == "sticks":
-        logdensity, others, below_zero = sticks_logdensity, rest, betainc(a[0], rest[0], 0.5)
-    else:
-        others = np.full(dim, a[-1])
-        logdensity = simplex_logdensity if is_plain else log_ratios_logdensity
-        below_zero = betainc(a[0], a[-1], 0.5)
-    if is_plain:
-        means, variances = second / total, second * (total - second) / (total**2 * (total + 1))
-        quantities = [below(0, t, betainc(a[0], total - a[0], t)) for t in (0.02, 0.5)]
-        region = vj.box(jnp.zeros(dim), jnp.ones(dim))
-    else:
-        means, variances = digamma(second) - digamma(others), polygamma(1, second) + polygamma(1, others)
-        quantities = [below(0, 0.0, below_zero)]
-        region = cube(dim, 8.0)
+    first, rest = a[:-1], np.cumsum(a[::-1])[::-1][1:]
+    quantities = moments(digamma(first) - digamma(rest), polygamma(1, first) + polygamma(1, rest))
+    quantities.append(below(0, 0.0, betainc(first[0], rest[0], 0.5)))
 
     def draw(rng: Generator, n: int) -> np.ndarray:
-        gammas = rng.gamma(a, size=(n, dim + 1))
-        if is_plain:
-            return (gammas / gammas.sum(axis=1, keepdims=True))[:, :-1]
-        if coordinates == "sticks":
-            return np.log(gammas[:, :-1] / np.cumsum(gammas[:, ::-1], axis=1)[:, ::-1][:, 1:])
-        return np.log(gammas[:, :-1] / gammas[:, -1:])
+        gammas = rng.gamma(a, size=(n, len(a)))
+        return np.log(gammas[:, :-1] / np.cumsum(gammas[:, ::-1], axis=1)[:, ::-1][:, 1:])
 
-    log_z = gammaln(a).sum() - gammaln(total)
-    quantities = [*moments(means, variances), *quantities]
-    parameters = jnp.asarray(a, jnp.float32)
-    return Density(dim, Partial(logdensity, parameters), region, quantities, log_z, draw, has_edges=is_plain)
+    logdensity, dim = Partial(sticks_logdensity, jnp.asarray(a, jnp.float32)), len(first)
+    return Density(dim, logdensity, cube(dim, 8.0), quantities, gammaln(a).sum() - gammaln(a.sum()), draw)
+
+
+def dirichlet(alpha: tuple[float, ...]) -> Density:
+    """Dirichlet(α) on the simplex itself: every coordinate is a beta variable."""
+    a = np.array(alpha)
+    first, total = a[:-1], a.sum()
+    quantities = moments(first / total, first * (total - first) / (total**2 * (total + 1)))
+    quantities += [below(0, t, betainc(a[0], total - a[0], t)) for t in (0.02, 0.5)]
+
+    def draw(rng: Generator, n: int) -> np.ndarray:
+        return rng.dirichlet(a, n)[:, :-1]
+
+    logdensity, dim = Partial(simplex_logdensity, jnp.asarray(a, jnp.float32)), len(first)
+    region, log_z = vj.box(jnp.zeros(dim), jnp.ones(dim)), gammaln(a).sum() - gammaln(total)
+    return Density(dim, logdensity, region, quantities, log_z, draw, has_edges=True)
 
 
 CENTRE, RADIUS = 1.0, 0.22
@@ -190,8 +180,6 @@ def disc() -> Density:
     return Density(2, disc_logdensity, cube(2, 5.0), quantities, np.log(2 * np.pi * (1 - mass)), draw, has_edges=True)
 
 
-HALF = 0.5
-
 CASES = [
     Case("exponential and far mode", "wall", wall_and_mode),
     Case("exponential d = 1", "wall", partial(exponential, 1)),
@@ -199,8 +187,7 @@ CASES = [
     Case("forbidden disc", "wall", disc),
     Case("hard box d = 2", "box", partial(hard_box, 2)),
     Case("soft box d = 3", "box", partial(soft_box, 3)),
-    Case("Dirichlet(½) sticks", "simplex", partial(dirichlet, (HALF,) * 4, "sticks")),
-    Case("Dirichlet(½) log ratios", "simplex", partial(dirichlet, (HALF,) * 4, "ratios")),
-    Case("Dirichlet(½) plain", "simplex", partial(dirichlet, (HALF,) * 3, "simplex")),
-    Case("Dirichlet(4, 3, 2, 3) plain", "simplex", partial(dirichlet, (4.0, 3.0, 2.0, 3.0), "simplex")),
+    Case("Dirichlet(½) sticks", "simplex", partial(dirichlet_sticks, (0.5,) * 4)),
+    Case("Dirichlet(½) plain", "simplex", partial(dirichlet, (0.5,) * 3)),
+    Case("Dirichlet(4, 3, 2, 3) plain", "simplex", partial(dirichlet, (4.0, 3.0, 2.0, 3.0))),
 ]
