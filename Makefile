@@ -47,6 +47,7 @@ bench: .venv/stamp
 	@$(BIN)/python benchmarks/lazy.py
 	@$(BIN)/python benchmarks/guide.py
 	@$(BIN)/python benchmarks/sample.py
+	@$(BIN)/python benchmarks/trust.py --seeds 1
 	@$(BIN)/python benchmarks/diagnostics.py
 
 notebooks: .venv/stamp
