@@ -142,6 +142,18 @@ def test_bad_guides_are_noted():
     assert any("do not cover the same modes" in note for note in bridge(narrow.reshape(4, -1) + 1, narrow).notes)
 
 
+@pytest.mark.parametrize(("offset", "dtype"), [(1e5, np.float32), (1e6, np.float32), (-1e6, np.float64)])
+def test_a_log_density_that_its_precision_cannot_resolve_is_noted(offset, dtype):
+    target = high_dimensional_pair(2)
+    draws = target.sample(jax.random.key(0), 400).reshape(4, 100, 2).astype(dtype)
+    settings = {"num_guide_draws": 100}
+    evidence = log_evidence(
+        jax.random.key(1), lambda x: target.logdensity(x) + x.dtype.type(offset), off_guide(target), draws, **settings
+    )
+    is_noted = any("float32 resolves 0.062" in note for note in evidence.notes)
+    assert is_noted == (offset == 1e6)
+
+
 def test_values_of_the_guide_at_hand_are_not_computed_again(monkeypatch):
     target = three_modes()
     guide, draws = off_guide(target), target.sample(jax.random.key(0), 400).reshape(4, 100, -1)
