@@ -51,7 +51,8 @@ class Evidence(NamedTuple):
     mode_weights, mode_weight_errors
         Weights of the modes by bridges within each, and their standard errors, (mode,); None where ``mode_of`` was
         not given, or where there is no estimate of the evidence. Where the guide fits, they are known far better than
-        by the share of the draws in each mode.
+        by the share of the draws in each mode. Weighed is the mass that the guide holds a mode responsible for. Where
+        modes overlap, the error includes how far that depends on the guide.
     notes
         Sentences: what is NaN and why, and what to beware of.
     """

@@ -74,6 +74,7 @@ def judge(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, produced: Pro
         infos=produced.infos,
         undiscovered_share=frozen.modes.undiscovered_share,
         guide_values=guide_values,
+        logdensities=produced.logdensities,
     )
     wanted = math.ceil(EVIDENCE_SHARE * produced.logdensities.size)
     num_guide_draws = min(max(wanted, LEAST_EVIDENCE_DRAWS), MOST_EVIDENCE_DRAWS)

@@ -13,6 +13,7 @@ import numpy as np
 
 from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.ess import split_ess
+from vhmc_jax.diagnostics.modes.partition import partition_errors
 from vhmc_jax.diagnostics.strata import Strata
 
 LEAST_SIZE = 10.0
@@ -64,9 +65,10 @@ def bridge_modes(
 
     Returns
     -------
-    Weights and their standard errors, (mode,). A mode with hardly any draws keeps its share of them.
+    Weights and standard errors, (mode,), with that of the partition. A mode of hardly any draws keeps its share.
     """
     counted = at_draws.shares.mean((0, 1))
+    partition = partition_errors(at_draws.shares, at_draws.ratios) ** 2
     has_density = np.isfinite(at_guide.ratios)
     sizes = np.sum(at_draws.shares, (0, 1)), np.sum(at_guide.shares[has_density], 0)
     guide_weights = strata.draw_weights
@@ -82,7 +84,7 @@ def bridge_modes(
         of_guide[:, mode] = (at_guide.shares[:, mode] * there - own_shares[:, mode]) / masses[mode]
     rest = counted[~is_bridged].sum()
     if not is_bridged.any():
-        return counted, np.sqrt(_variance_of_mean(at_draws.shares - counted))
+        return counted, np.sqrt(_variance_of_mean(at_draws.shares - counted) + partition)
     relative = np.exp(log_masses - log_masses.max())
     relative /= relative.sum()
     weights = np.where(is_bridged, (1 - rest) * relative, counted)
@@ -91,7 +93,7 @@ def bridge_modes(
     of_draws -= relative * (at_draws.shares[..., ~is_bridged].sum(-1) - rest)[..., None]
     of_draws = np.where(is_bridged, of_draws, at_draws.shares - counted)
     of_guide = (1 - rest) * relative * (of_guide - (of_guide @ relative)[:, None])
-    return weights, np.sqrt(_variance_of_mean(of_draws) + strata.variance_of_mean(of_guide))
+    return weights, np.sqrt(_variance_of_mean(of_draws) + strata.variance_of_mean(of_guide) + partition)
 
 
 def _bridge_mode(
