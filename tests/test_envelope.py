@@ -1,5 +1,7 @@
 """The envelope that makes the most jumps succeed."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,6 +42,35 @@ def test_the_best_is_better_than_its_neighbours():
     assert acceptance >= max(jump_acceptance(ratios, best + shift, 4) for shift in (-1.5, -0.5, 0.5, 1.5))
 
 
+@pytest.mark.parametrize("num_tries", [1, 4])
+@pytest.mark.parametrize("offset", [0.0, 1e5, -1e5])
+def test_a_penalty_does_not_drag_the_envelope_down(num_tries, offset):
+    """Points where the target has no mass, however low, leave it near the upper end of log π − log q."""
+    ratios = log_ratios(4000) + offset
+    spoiled = np.where(np.arange(4000) % 20 == 0, -1e10, ratios)
+    log_normalizer = np.log(np.mean(np.exp(spoiled - offset))) + offset
+    found, acceptance = best_envelope(spoiled, num_tries)
+    assert log_normalizer + np.log(envelope.LEAST_MASS) < found < spoiled.max()
+    # Nothing is lost by looking no further down: by the bound, and by trying.
+    further_down = max(jump_acceptance(spoiled, found - shift, num_tries) for shift in (1, 10, 100, 1e3, 1e6))
+    assert acceptance > further_down - envelope.LEAST_MASS
+
+
+def test_no_envelope_below_the_least_accepts_more():
+    """The bound behind the range: a share ε of the target below log c costs ε at most."""
+    rng = np.random.default_rng(4)
+    for spread in (0.3, 2.0, 8.0):
+        ratios = spread * rng.standard_t(3, size=1000)
+        order = np.sort(ratios)
+        below = np.cumsum(np.exp(order - order[-1])) / np.sum(np.exp(order - order[-1]))
+        for share in (1e-4, 1e-2, 0.3):
+            least = order[np.searchsorted(below, share)]
+            for num_tries in (1, 3, 16):
+                at_least = jump_acceptance(ratios, least, num_tries)
+                lower = [jump_acceptance(ratios, least - shift, num_tries) for shift in np.geomspace(0.01, 1e3, 30)]
+                assert at_least > max(lower) - share
+
+
 def test_a_perfect_guide_accepts_everything():
     _, acceptance = best_envelope(np.full(100, 3.0), 1)
     assert acceptance == pytest.approx(1.0, abs=1e-6)
@@ -55,6 +86,39 @@ def test_any_object_with_two_methods_serves():
 
     value = vj.estimate_log_envelope(jax.random.key(0), lambda x: -0.5 * jnp.sum(x**2), Guide(), 4)
     assert value == pytest.approx(np.log(2 * np.pi), abs=0.05)
+
+
+def test_positions_are_pytrees():
+    """The same draws, so the same envelope; a flat template is the default."""
+    flat = vj.estimate_log_envelope(jax.random.key(0), TARGET.logdensity, GUIDE, 4, num_draws=200)
+    template = {"a": np.zeros(()), "b": np.zeros(1)}
+
+    def logdensity(position):
+        return TARGET.logdensity(jnp.stack([position["a"], position["b"][0]]))
+
+    tree = vj.estimate_log_envelope(jax.random.key(0), logdensity, GUIDE, 4, num_draws=200, template=template)
+    assert tree == pytest.approx(flat, abs=1e-9)
+
+
+def test_a_large_offset_moves_the_envelope_by_as_much():
+    guide = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), GUIDE)
+    low, high = (replace(TARGET, log_normalizer=offset) for offset in (0.0, 1e5))
+    found = [vj.estimate_log_envelope(jax.random.key(0), target.logdensity, guide, 4) for target in (low, high)]
+    assert found[1] - found[0] == pytest.approx(1e5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ({"a": np.zeros(3)}, r"like the template's, float64\[3\], got float64\[2\]"),
+        ({"a": np.zeros(2, np.float32)}, r"like the template's, float32\[2\], got float64\[2\]"),
+    ],
+)
+def test_a_template_that_does_not_fit_the_guide_is_named(template, message):
+    with pytest.raises(ValueError, match=message):
+        vj.estimate_log_envelope(jax.random.key(0), lambda x: jnp.sum(x["a"]), GUIDE, 4, template=template)
+    with pytest.raises(TypeError, match="guide must have the methods"):
+        vj.estimate_log_envelope(jax.random.key(0), jnp.sum, object(), 4)
 
 
 def test_a_guide_where_the_target_has_no_mass_is_named():

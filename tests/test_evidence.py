@@ -9,9 +9,10 @@ import pytest
 
 from vhmc_jax.diagnostics import log_evidence, mode_report
 from vhmc_jax.diagnostics.evidence import bridge
+from vhmc_jax.diagnostics.strata import Strata
 from vhmc_jax.guide.host import HostMixture
 from vhmc_jax.guide.mixture import GaussianMixture
-from vhmc_jax.targets import gmm40, high_dimensional_pair, narrow_pair, three_modes
+from vhmc_jax.targets import far_pair, gmm40, high_dimensional_pair, narrow_pair, three_modes
 
 TRUTH = -3.7
 
@@ -77,6 +78,29 @@ def test_error_is_honest_for_correlated_draws_and_would_not_be_without_their_ess
     assert np.std(naive) > 1.3
 
 
+@pytest.mark.statistical
+def test_error_is_honest_in_a_small_run_and_would_not_be_with_draws_of_the_guide_as_they_come(monkeypatch):
+    """400 draws; a guide that fits but for a wide component of weight 0.01, which decides the error."""
+    target, key = far_pair(0.7), jax.random.key(9)
+    scales = np.stack([np.eye(2), np.eye(2), 10 * np.eye(2)])
+    guide = GaussianMixture(np.log([0.69, 0.3, 0.01]), np.vstack([target.means + 0.02, np.zeros((1, 2))]), scales)
+    draws = target.sample(key, 200 * 400, jnp.float64).reshape(200, 4, 100, 2)
+
+    def scores(num_guide_draws):
+        settings = {"num_guide_draws": num_guide_draws}
+        found = [
+            log_evidence(jax.random.fold_in(key, seed), target.logdensity, guide, own, **settings)
+            for seed, own in enumerate(draws)
+        ]
+        return np.array([[e.log_evidence / e.error, e.importance / e.importance_error] for e in found])
+
+    covered = np.mean(np.abs(scores(1024)) < 2, axis=0)
+    assert np.all((covered > 0.9) & (covered < 0.99)), covered
+    # Power: the same interval, missed by far.
+    monkeypatch.setattr(Strata, "of", lambda weights, num_draws: None)
+    assert np.all(np.mean(np.abs(scores(50)) < 2, axis=0) < 0.9)
+
+
 def test_fixed_point_is_meng_and_wongs():
     rng = np.random.default_rng(1)
     at_draws, at_guide = rng.normal(size=(2, 500)) + 2, rng.normal(size=700) + 1
@@ -140,6 +164,18 @@ def test_bad_guides_are_noted():
     narrow = 0.3 * rng.normal(size=4000)
     assert any("Pareto-k" in note for note in bridge(rng.normal(size=(4, 1000)), 5 * narrow**2).notes)
     assert any("do not cover the same modes" in note for note in bridge(narrow.reshape(4, -1) + 1, narrow).notes)
+
+
+@pytest.mark.parametrize(("offset", "dtype"), [(1e5, np.float32), (1e6, np.float32), (-1e6, np.float64)])
+def test_a_log_density_that_its_precision_cannot_resolve_is_noted(offset, dtype):
+    target = high_dimensional_pair(2)
+    draws = target.sample(jax.random.key(0), 400).reshape(4, 100, 2).astype(dtype)
+    settings = {"num_guide_draws": 100}
+    evidence = log_evidence(
+        jax.random.key(1), lambda x: target.logdensity(x) + x.dtype.type(offset), off_guide(target), draws, **settings
+    )
+    is_noted = any("float32 resolves 0.062" in note for note in evidence.notes)
+    assert is_noted == (offset == 1e6)
 
 
 def test_values_of_the_guide_at_hand_are_not_computed_again(monkeypatch):

@@ -7,14 +7,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import KEY, PAIR, every_dtype, guide_of_a_pair
+from cases import (
+    FAR_ENVELOPE,
+    KEY,
+    PAIR,
+    every_dtype,
+    every_large,
+    guide_of_a_large,
+    guide_of_a_pair,
+    log_weight_difference,
+    retraced,
+)
 from counting import counted
 from invariance import assert_invariant, assert_not_invariant, check_invariance, check_mixing
 
 import vhmc_jax as vj
 from vhmc_jax import random
 from vhmc_jax.density import FlatDensity
-from vhmc_jax.moves.candidate import jump_from_guide
+from vhmc_jax.moves.candidate import Heights, Jump, jump_from_guide
 
 LOG_ENVELOPES = {"too small by 2": -2.0, "right": 0.0, "too large by 3": 3.0}
 every_envelope = pytest.mark.parametrize("log_envelope", LOG_ENVELOPES.values(), ids=LOG_ENVELOPES.keys())
@@ -54,6 +64,80 @@ def test_mixes_from_a_bad_start():
     """All chains in one mode, where neither guide nor target has much mass."""
     report = check_mixing(jump(0.0), PAIR, [2.5, -2.5], KEY, num_steps=60)
     assert_invariant(report)
+
+
+# Log densities that single precision rounds.
+
+
+def large_jump(target, log_envelope):
+    return vj.jump(target.logdensity, guide_of_a_large(target), log_envelope=log_envelope)
+
+
+@pytest.mark.statistical
+@every_large
+def test_invariant_with_a_large_log_density(target):
+    """With the envelope that is chosen, and with one so far away that it must cancel before anything is rounded."""
+    chosen = vj.estimate_log_envelope(KEY, target.logdensity, guide_of_a_large(target), 4)
+    assert abs(chosen - target.log_normalizer) < 10
+    for log_envelope in (chosen, FAR_ENVELOPE):
+        report = check_invariance(large_jump(target, log_envelope), target, KEY)
+        assert report.info_means.acceptance_rate > 0.3
+        assert_invariant(report)
+
+
+@pytest.mark.statistical
+@every_large
+def test_with_weights_rounded_one_by_one_it_is_not_invariant(target, monkeypatch):
+    monkeypatch.setattr(Jump, "log_weight_ratio", log_weight_difference)
+    report = check_invariance(retraced(large_jump(target, FAR_ENVELOPE)), target, KEY)
+    assert_not_invariant(report)
+
+
+@pytest.mark.parametrize("offset", [1e5, -1e5, 1e6])
+def test_the_offset_cancels_before_anything_is_rounded(offset):
+    """Compiled, whether c is an argument or a constant of the program, and with the same rounded c everywhere."""
+    settings = jump_from_guide(guide_of_a_pair(PAIR), offset + 1.7, 1, "exact")
+
+    def heights(x):
+        return settings.heights(-0.5 * jnp.sum(x**2) + jnp.float32(offset), x)
+
+    def figures(settings, x, y):
+        there, here = heights(x), heights(y)
+        return there, here, settings.log_ratio(there), settings.log_weight_ratio(there, here)
+
+    x, y = jax.random.normal(KEY, (2, 500, 2), jnp.float32)
+    as_argument = jax.jit(jax.vmap(figures, (None, 0, 0)))(settings, x, y)
+    as_constant = jax.jit(jax.vmap(functools.partial(figures, settings)))(x, y)
+    c = np.float32(offset + 1.7)
+    for found in (as_argument, as_constant):
+        there, here, log_ratio, log_weight_ratio = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
+        above = [at.logdensity - float(c) - at.log_prob for at in (there, here)]
+        np.testing.assert_allclose(log_ratio, above[0], atol=1e-5)
+        np.testing.assert_allclose(log_weight_ratio, np.maximum(above[0], 0) - np.maximum(above[1], 0), atol=1e-5)
+        # Power: with c and q summed first, a part of q is rounded away.
+        summed_first = np.float32(there.logdensity) - (c + np.float32(there.log_prob))
+        assert np.max(np.abs(summed_first - above[0])) > 1e-3
+
+
+@pytest.mark.parametrize("form", ["exact", "paper"])
+def test_weights_where_a_point_has_no_density(form):
+    """The weight w is 1 where π = 0 and infinite where q is zero or not a number; the paper's w is always 1."""
+    settings = jump_from_guide(guide_of_a_pair(PAIR), 0.0, 1, form)
+
+    def ratio(there, here):
+        there, here = (Heights(*(jnp.float64(value) for value in at)) for at in (there, here))
+        return float(settings.log_weight_ratio(there, here))
+
+    expected = {
+        ((3.0, 1.0), (5.0, 1.5)): 2.0 - 3.5,
+        ((3.0, 1.0), (-np.inf, 1.0)): 2.0,
+        ((-1.0, 1.0), (5.0, 1.5)): -3.5,
+        ((-1.0, 1.0), (-2.0, 1.0)): 0.0,
+        ((3.0, 1.0), (5.0, np.nan)): -np.inf,
+        ((3.0, 1.0), (5.0, -np.inf)): -np.inf,
+    }
+    for points, value in expected.items():
+        assert ratio(*points) == (value if form == "exact" else 0.0)
 
 
 class Patchy:
@@ -106,8 +190,8 @@ def test_first_try_that_passes_is_taken():
     is_found = passes.any(axis=1)
     np.testing.assert_array_equal(found.is_found, is_found)
     np.testing.assert_allclose(found.state.position[is_found], xs[np.arange(num), first][is_found], rtol=1e-12)
-    weights = np.maximum(log_ratios[np.arange(num), first], 0.0)
-    np.testing.assert_allclose(found.log_weight[is_found], weights[is_found], atol=1e-12)
+    found_ratios = jax.vmap(settings.log_ratio)(found.heights)
+    np.testing.assert_allclose(found_ratios[is_found], log_ratios[np.arange(num), first][is_found], atol=1e-12)
     labels = np.where(is_found, jax.vmap(settings.label)(found.state.position), -1)
     np.testing.assert_array_equal(found.jump_to, labels)
     np.testing.assert_array_equal(found.num_gradients, np.where(passes[:, 0], 1, num_tries))

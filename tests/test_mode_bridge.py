@@ -8,6 +8,7 @@ import pytest
 from vhmc_jax.diagnostics import log_evidence
 from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
+from vhmc_jax.diagnostics.strata import Strata
 from vhmc_jax.guide.mixture import GaussianMixture
 
 TRUTH = np.array([0.7, 0.3])
@@ -83,7 +84,7 @@ def test_a_mode_with_hardly_any_draws_keeps_its_share():
     # Z / Q is e for the first mode and 1 for the second: with equal masses the weights are as e to 1.
     ratios, own_ratios = noise + (label == 0), own_noise + own[:, 0]
     weights, errors = bridge_modes(
-        ModeShares(ratios, shares), ModeShares(own_ratios, own), own, np.array([0.5, 0.5, 0.0]), 1.0
+        ModeShares(ratios, shares), ModeShares(own_ratios, own), Strata.of_one(400), own, np.array([0.5, 0.5, 0.0]), 1.0
     )
     assert weights.sum() == pytest.approx(1)
     assert weights[2] == pytest.approx(5 / 2000)
@@ -95,7 +96,8 @@ def test_a_mode_where_the_density_is_zero_at_the_guide_is_counted():
     rng = np.random.default_rng(0)
     shares, own = np.eye(2)[rng.integers(0, 2, size=(4, 500))], np.eye(2)[rng.integers(0, 2, size=400)]
     at_guide = ModeShares(np.where(own[:, 1] > 0, -np.inf, 0.0), own)
-    weights, errors = bridge_modes(ModeShares(np.zeros((4, 500)), shares), at_guide, own, np.full(2, 0.5), 1.0)
+    at_draws = ModeShares(np.zeros((4, 500)), shares)
+    weights, errors = bridge_modes(at_draws, at_guide, Strata.of_one(len(own)), own, np.full(2, 0.5), 1.0)
     np.testing.assert_allclose(weights, shares.mean((0, 1)))
     np.testing.assert_allclose(errors, np.sqrt(0.25 / 2000), rtol=0.3)
 

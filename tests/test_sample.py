@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import FAR_ENVELOPE, HOLE, log_weight_difference
 
 import vhmc_jax as vj
+from vhmc_jax.moves.candidate import Jump
 from vhmc_jax.pipeline.produce import num_burnin_for
 from vhmc_jax.pipeline.tune import jump_probability_for
 from vhmc_jax.runner import chunks
@@ -184,3 +186,28 @@ def test_a_log_density_of_the_wrong_shape_or_that_raises_is_named():
 
     with pytest.raises(RuntimeError, match="inside the user's density"):
         vj.sample(KEY, broken, REGION)
+
+
+def worst_z(result):
+    """The largest |z| of means and squares against the Gaussian with a hole."""
+    draws = np.asarray(result.draws, np.float64)
+    assert result.draws.dtype == jnp.float32
+    truths = {1: HOLE.mean, 2: np.diag(HOLE.covariance) + HOLE.mean**2}
+    scores = [(np.mean(draws**n, (0, 1)) - truth) / vj.diagnostics.mcse(draws**n) for n, truth in truths.items()]
+    return np.max(np.abs(scores))
+
+
+@pytest.mark.statistical
+def test_a_penalty_in_single_precision(monkeypatch):
+    """A hole in a Gaussian as −10¹⁰: the guide cannot show it, and the jump must."""
+    region = vj.box(jnp.full(2, -5.0, jnp.float32), jnp.full(2, 5.0, jnp.float32))
+    results = [vj.sample(jax.random.key(seed), HOLE.logdensity, region, progress=False) for seed in range(4)]
+    for result in results:
+        assert abs(result.frozen.log_envelope - HOLE.log_normalizer) < 10
+        assert worst_z(result) < 4
+    # Power: an envelope from the guide's lowest values, and weights that are rounded with it.
+    monkeypatch.setattr(Jump, "log_weight_ratio", log_weight_difference)
+    frozen = results[0].frozen._replace(log_envelope=FAR_ENVELOPE)
+    jax.clear_caches()
+    assert worst_z(vj.sample(KEY, HOLE.logdensity, frozen=frozen, progress=False)) > 8
+    jax.clear_caches()

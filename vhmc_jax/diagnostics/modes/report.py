@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from vhmc_jax.diagnostics.draws import check_draws
+from vhmc_jax.diagnostics.draws import check_draws, flatten_draws
 from vhmc_jax.diagnostics.modes.labels import (
     ModeLabels,
     labels_as_given,
     labels_from_centres,
     labels_from_guide,
     modes_of_components,
+    values_at,
 )
+from vhmc_jax.diagnostics.modes.partition import partition_errors
 from vhmc_jax.diagnostics.modes.table import mode_notes, mode_table
 from vhmc_jax.diagnostics.modes.weights import mode_weights
 from vhmc_jax.diagnostics.rhat import rhat
 from vhmc_jax.guide import Mixture
+from vhmc_jax.guide.host import GuideValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +32,13 @@ class ModeReport:
     labels
         Mode of each draw, (chain, draw); −1 for a draw that belongs to none.
     weights
-        Mean responsibility of each mode, (mode,).
+        Mean responsibility of each mode, (mode,). Where modes overlap this is the mass that the guide holds the mode
+        responsible for.
     errors
-        Monte Carlo standard errors of the weights, (mode,); NaN where ``notes`` says why.
+        Standard errors of the weights, (mode,); NaN where ``notes`` says why.
+    partition_errors
+        The part of them that comes from the guide's partition among overlapping modes, (mode,); zero where it is not
+        known.
     lower, upper
         95 % intervals of the weights, (mode,).
     weights_by_transitions
@@ -66,6 +73,7 @@ class ModeReport:
     labels: np.ndarray
     weights: np.ndarray
     errors: np.ndarray
+    partition_errors: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     weights_by_transitions: np.ndarray
@@ -119,6 +127,7 @@ def mode_report(
     infos: Any = None,
     undiscovered_share: float | None = None,
     guide_values: Any = None,
+    logdensities: Any = None,
 ) -> ModeReport:
     """Which modes the chains saw, with what weights and errors, and how they moved between them.
 
@@ -146,6 +155,9 @@ def mode_report(
     guide_values
         ``guide.on_host().at(x)`` of a mixture of this package at the flat draws, (chain · draw, d), where they are at
         hand.
+    logdensities
+        Log densities of the draws, (chain, draw), up to a constant. With a mixture of this package they tell how far
+        the weights of overlapping modes depend on it, which is then part of the errors.
 
     Returns
     -------
@@ -157,25 +169,38 @@ def mode_report(
     """
     if sum(way is not None for way in (guide, centres, labels)) != 1:
         raise ValueError("modes must be told in one way: guide, or centres with covariances, or labels")
-    components = None
+    components, partition = None, None
     if labels is not None:
         modes = labels_as_given(labels, num_modes)
     elif draws is None:
         raise ValueError("draws are needed to label them by a guide or by centres")
     elif guide is not None:
         components = modes_of_components(draws := check_draws(draws), guide, mode_of)
+        guide_values = values_at(flatten_draws(draws), guide, guide_values)
         modes = labels_from_guide(draws, guide, components, guide_values)
+        if guide_values is not None and logdensities is not None:
+            partition = partition_errors(modes.responsibilities, _log_ratios(logdensities, guide_values, modes))
     else:
         if covariances is None:
             raise ValueError("centres need covariances: modes of unequal width are not told apart by distance alone")
         modes = labels_from_centres(check_draws(draws), centres, covariances)
     k = modes.responsibilities.shape[-1]
     attempts, accepted = _jump_counts(infos, modes.labels.shape, k, components)
-    return _assemble(modes, _guide_weights(guide, components, k), attempts, accepted, undiscovered_share)
+    partition = np.zeros(k) if partition is None else partition
+    return _assemble(modes, partition, _guide_weights(guide, components, k), attempts, accepted, undiscovered_share)
+
+
+def _log_ratios(logdensities: Any, guide_values: GuideValues, modes: ModeLabels) -> np.ndarray:
+    """Values of log p − log q at the draws, (chain, draw)."""
+    values, shape = np.asarray(logdensities, np.float64), modes.labels.shape
+    if values.shape != shape:
+        raise ValueError(f"logdensities must have shape {shape}, got {values.shape}")
+    return values - guide_values.log_prob.reshape(shape)
 
 
 def _assemble(
     modes: ModeLabels,
+    partition: np.ndarray,
     guide_weights: np.ndarray | None,
     attempts: np.ndarray | None,
     accepted: np.ndarray | None,
@@ -186,13 +211,14 @@ def _assemble(
     seen = np.stack([(modes.labels == mode).any(1) for mode in range(k)], axis=1)
     before, after = path[:, :-1].ravel(), path[:, 1:].ravel()
     transitions = _pair_counts(before, after, before >= 0, k)
-    weights = mode_weights(modes.responsibilities, modes.labels, transitions)
+    weights = mode_weights(modes.responsibilities, modes.labels, transitions, partition)
     stuck = tuple(int(c) for c in np.flatnonzero(seen.sum(1) == 1)) if k > 1 else ()
     unseen = tuple(int(mode) for mode in np.flatnonzero(~seen.any(0)))
     return ModeReport(
         labels=modes.labels,
         weights=weights.mean,
         errors=weights.error,
+        partition_errors=partition,
         lower=weights.lower,
         upper=weights.upper,
         weights_by_transitions=weights.by_transitions,

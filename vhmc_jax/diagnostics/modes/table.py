@@ -74,6 +74,12 @@ def _notes_on_movement(report: "ModeReport") -> list[str]:
             f"Mode {mode} still remembers where chains started: weight {report.weights[mode]:.3g} by draws, "
             f"{report.weights_by_transitions[mode]:.3g} by transitions. Run longer."
         )
+    overlapping = np.flatnonzero(report.partition_errors > 0.83 * report.errors)
+    if len(overlapping):
+        notes.append(
+            f"Modes {_list(overlapping)} overlap: weighed is what the guide holds them responsible for. Most of the "
+            "error is how far that depends on the guide."
+        )
     return notes
 
 
