@@ -1,8 +1,9 @@
-"""Several Gaussians for a mode that one cannot describe: EM, with their number chosen by held-out likelihood.
+"""Mixtures of Gaussians by EM: as many components as held-out draws support, and never anything singular.
 
-The draws are whitened by the one Gaussian first, so that every constant below is in its standard deviations.
-The covariance of each component is shrunk as that of a whole mode is, and floored: a component that has lost
-its draws falls back to the one Gaussian's shape, and nothing becomes singular.
+The draws may be weighted: draws of a chain that left their mode count nothing, draws of a guide count by their
+importance. Everything runs in NumPy. JAX would compile for longer than EM takes.
+
+Notation: n draws x with weights v that sum to one, k components, s their shares v r in the draws.
 
 References
 ----------
@@ -10,42 +11,75 @@ References
    algorithm, Journal of the Royal Statistical Society B 39, 1977.
 .. [2] D. Arthur and S. Vassilvitskii, k-means++: the advantages of careful seeding, SODA 2007.
 .. [3] J.-F. Cardoso, Source separation using higher order moments, ICASSP 1989.
+.. [4] O. Cappé, R. Douc, A. Guillin, J.-M. Marin and C. P. Robert, Adaptive importance sampling in general mixture
+   classes, Statistics and Computing 18, 2008, on weighted draws.
 """
 
-import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 
+from vhmc_jax import random
 from vhmc_jax.arguments import as_count
 from vhmc_jax.base import Array
 from vhmc_jax.fit.shrinkage import GaussianFit, shrink
+from vhmc_jax.guide.distances import squared_distances
+from vhmc_jax.guide.host import log_sum_and_shares
 from vhmc_jax.guide.mixture import GaussianMixture
+from vhmc_jax.guide.prepared import radial_log_probs
 
 MAX_ITERATIONS = 100
 TOLERANCE = 1e-4
 """EM stops when the mean log likelihood of a draw rises by less."""
 
 FLOOR = 1e-4
-"""Least variance of a component in any direction, where the one Gaussian has unit variance."""
+"""Least variance of a component in any direction, where its frame has unit variance."""
 
 PRIOR_SIZE = 0.1
-"""Draws that the one Gaussian's shape is worth in the covariance of a component."""
+"""Draws that the shape of the frame is worth in the covariance of a component."""
 
 LEAST_GAIN = 0.02
-"""Rise of the mean held-out log density that another component has to bring."""
+"""Rise of the mean held-out log density that more components have to bring."""
+
+NUMBERS = (1, 2, 3, 4, 8, 16, 32)
+"""Numbers of components that are tried, up to the most that are allowed. A shell wants many or none."""
 
 HELD_OUT = 4
 """One block of draws in so many is held out."""
 
 NUM_BLOCKS = 20
 
+MANY_DIMENSIONS = 8
+"""Beyond this dimension the first partition looks at the telling directions alone."""
+
+
+class Parts(NamedTuple):
+    """Components with their weights, in double precision.
+
+    Attributes
+    ----------
+    weights
+        They sum to one, shape (k,).
+    means, scale_trils
+        Shapes (k, d) and (k, d, d).
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    scale_trils: np.ndarray
+
+    def shares_at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density at points (n, d), and the share of each component in it (n, k)."""
+        whitenings = np.linalg.inv(self.scale_trils)
+        log_dets = np.log(np.diagonal(self.scale_trils, axis1=1, axis2=2)).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            log_norms = np.log(self.weights) - log_dets
+        squared = squared_distances(x, self.means, whitenings)
+        return log_sum_and_shares(log_norms + radial_log_probs(squared, x.shape[1], None))
+
 
 class MixtureFit(NamedTuple):
-    """A mixture for one mode.
+    """A mixture for some draws.
 
     Attributes
     ----------
@@ -54,27 +88,27 @@ class MixtureFit(NamedTuple):
     num_components
         How many held-out likelihood chose.
     held_out
-        Mean log density of a held-out draw with 1, 2, ... components, in the coordinates whitened by the one
-        Gaussian.
+        Mean log density of a held-out draw with each number of components that was tried, in the coordinates whitened
+        by the one Gaussian.
     """
 
     mixture: GaussianMixture
     num_components: int
-    held_out: np.ndarray
+    held_out: dict[int, float]
 
 
 def fit_mixture(
     rng_key: Array,
-    draws: Array,
+    draws: Any,
     gaussian: GaussianFit,
     *,
     effective_size: float | None = None,
-    weights: Array | None = None,
+    weights: Any = None,
     max_components: int = 4,
 ) -> MixtureFit:
     """Fit a mixture of as many Gaussians as the draws support.
 
-    Another component is taken only if it raises the held-out log density by two standard errors, and by 0.02.
+    More components are taken only if they raise the held-out log density by two standard errors, and by 0.02.
 
     Parameters
     ----------
@@ -96,118 +130,126 @@ def fit_mixture(
     The mixture; with one component it is ``gaussian``.
     """
     max_components = as_count("max_components", max_components, 1)
-    num_draws, dtype = draws.shape[0], draws.dtype
-    weights = jnp.ones(num_draws, dtype) if weights is None else jnp.asarray(weights, dtype)
-    total = float(jnp.sum(weights))
-    thinning = jnp.asarray(1.0 if effective_size is None else min(1.0, effective_size / max(total, 1.0)), dtype)
-    white = jnp.where(weights[:, None] > 0, draws - gaussian.mean, 0.0)
-    white = solve_triangular(gaussian.scale_tril, white.T, lower=True).T
+    draws, dtype = np.asarray(draws), draws.dtype
+    num_draws = len(draws)
+    weights = np.ones(num_draws) if weights is None else np.asarray(weights, np.float64)
+    thinning = 1.0 if effective_size is None else min(1.0, effective_size / max(weights.sum(), 1.0))
+    mean, scale_tril = (np.asarray(a, np.float64) for a in (gaussian.mean, gaussian.scale_tril))
+    white = np.where(weights[:, None] > 0, draws - mean, 0.0) @ np.linalg.inv(scale_tril).T
 
     blocks = np.arange(num_draws) * NUM_BLOCKS // num_draws
-    is_held_out = jnp.asarray(blocks % HELD_OUT == HELD_OUT - 1)
-    em = functools.partial(_em, rng_key, white, max_components=max_components, thinning=thinning)
-    trained = [em(jnp.where(is_held_out, 0.0, weights), jnp.int32(k + 1)) for k in range(max_components)]
-    scores = np.stack([_log_probs(mixture, white) for mixture in trained]).astype(np.float64)
-    chosen, held_out = _choose(scores, np.where(is_held_out, weights, 0.0), float(thinning))
-    if chosen == 1:
-        one = GaussianMixture(jnp.zeros(1, dtype), gaussian.mean[None], gaussian.scale_tril[None])
+    is_held_out = blocks % HELD_OUT == HELD_OUT - 1
+    training, testing = np.where(is_held_out, 0.0, weights), np.where(is_held_out, weights, 0.0)
+    generator = random.generator(rng_key)
+    best, best_log_probs, held_out = 1, np.zeros(num_draws), {}
+    for number in [number for number in NUMBERS if number <= max_components]:
+        log_probs, _ = _fit(generator, white, training, number, thinning).shares_at(white)
+        held_out[number] = float(testing @ log_probs / max(testing.sum(), 1e-12))
+        if number == 1 or _is_better(log_probs - best_log_probs, testing, thinning):
+            best, best_log_probs = number, log_probs
+    if best == 1:
+        one = GaussianMixture(np.zeros(1, dtype), gaussian.mean[None], gaussian.scale_tril[None])
         return MixtureFit(one, 1, held_out)
-    found = em(weights, jnp.int32(chosen))
+    found = _fit(generator, white, weights, best, thinning)
     mixture = GaussianMixture(
-        found.log_weights[:chosen],
-        gaussian.mean + found.means[:chosen] @ gaussian.scale_tril.T,
-        gaussian.scale_tril @ found.scale_trils[:chosen],
+        np.log(np.maximum(found.weights, 1e-12)).astype(dtype),
+        (mean + found.means @ scale_tril.T).astype(dtype),
+        (scale_tril @ found.scale_trils).astype(dtype),
     )
-    return MixtureFit(mixture, chosen, held_out)
+    return MixtureFit(mixture, best, held_out)
 
 
-def _choose(log_probs: np.ndarray, weights: np.ndarray, thinning: float) -> tuple[int, np.ndarray]:
-    """The number of components, and the mean log density of the held-out draws with each number."""
+def improve(start: Parts, x: np.ndarray, weights: np.ndarray, num_iterations: int) -> Parts:
+    """A few iterations of EM on weighted draws, from components that are about right.
+
+    The covariance of a component is shrunk toward the shape that it had before.
+
+    Parameters
+    ----------
+    start
+        The components to begin with.
+    x, weights
+        Draws, shape (n, d), and their weights, shape (n,).
+    num_iterations
+        Iterations.
+
+    Returns
+    -------
+    The components, in the same order.
+    """
+    parts, weights = start, weights / weights.sum()
+    for _ in range(num_iterations):
+        parts = _maximise(x, weights, parts.shares_at(x)[1], 1.0, parts, prior_size=x.shape[1] + 1.0)
+    return parts
+
+
+def _is_better(gains: np.ndarray, weights: np.ndarray, thinning: float) -> bool:
+    """Whether the mean gain of the held-out draws is above two standard errors, and large enough to matter."""
     weights = weights / max(weights.sum(), 1e-12)
     size = max(thinning * np.count_nonzero(weights), 1.0)
-    best = 0
-    for candidate in range(1, len(log_probs)):
-        gains = log_probs[candidate] - log_probs[best]
-        gain = weights @ gains
-        error = np.sqrt(weights @ (gains - gain) ** 2 / size)
-        if gain > max(2.0 * error, LEAST_GAIN):
-            best = candidate
-    return best + 1, log_probs @ weights
+    gain = weights @ gains
+    return gain > max(2.0 * np.sqrt(weights @ (gains - gain) ** 2 / size), LEAST_GAIN)
 
 
-@functools.partial(jax.jit, static_argnames="max_components")
-def _em(
-    rng_key: Array,
-    white: Array,
-    weights: Array,
-    num_components: Array,
-    *,
-    max_components: int,
-    thinning: Array,
-) -> GaussianMixture:
-    """EM from a random start; the number of components is an argument of the program, not of its shapes."""
-    is_on = jnp.arange(max_components, dtype=jnp.int32) < num_components
-    total = jnp.maximum(jnp.sum(weights), jnp.finfo(white.dtype).tiny)
-
-    def maximise(responsibilities: Array) -> GaussianMixture:
-        shares = weights[:, None] * responsibilities
-        sizes = jnp.sum(shares, axis=0)
-        means = (shares.T @ white) / jnp.maximum(sizes, 1e-6)[:, None]
-        scale_trils = jax.vmap(covariance_factor)(shares.T, means, sizes)
-        log_weights = jnp.where(is_on, jnp.log(jnp.maximum(sizes, 1e-6) / total), -jnp.inf)
-        return GaussianMixture(log_weights, means, scale_trils)
-
-    def covariance_factor(shares: Array, mean: Array, size: Array) -> Array:
-        centred = white - mean
-        sample = (shares[:, None] * centred).T @ centred / jnp.maximum(size, 1e-6)
-        shrunk, _ = shrink(sample, thinning * size)
-        unit = jnp.eye(white.shape[1], dtype=white.dtype)
-        pooled = (size * shrunk + PRIOR_SIZE * unit) / (size + PRIOR_SIZE) + FLOOR * unit
-        return jnp.linalg.cholesky(pooled)
-
-    def body(
-        carry: tuple[GaussianMixture, Array, Array, Array],
-    ) -> tuple[GaussianMixture, Array, Array, Array]:
-        mixture, previous, _, iteration = carry
-        joint = jax.vmap(mixture.component_log_probs)(white)
-        likelihood = weights @ jax.nn.logsumexp(joint, axis=1) / total
-        return maximise(jax.nn.softmax(joint, axis=1)), likelihood, likelihood - previous, iteration + 1
-
-    def goes_on(carry: tuple[GaussianMixture, Array, Array, Array]) -> Array:
-        return (carry[2] > TOLERANCE) & (carry[3] < MAX_ITERATIONS)
-
-    telling = white @ _telling_directions(white, weights / total)
-    seeds = _seeds(rng_key, telling, weights, max_components)
-    nearest = jnp.sum((telling[:, None] - seeds) ** 2, axis=2) + jnp.where(is_on, 0.0, jnp.inf)
-    first = maximise(jax.nn.one_hot(jnp.argmin(nearest, axis=1), max_components, dtype=white.dtype))
-    infinity = jnp.asarray(jnp.inf, white.dtype)
-    start = (first, -infinity, infinity, jnp.zeros((), jnp.int32))
-    return jax.lax.while_loop(goes_on, body, start)[0]
+def _fit(generator: np.random.Generator, white: np.ndarray, weights: np.ndarray, number: int, thinning: float) -> Parts:
+    """EM from a random start, in coordinates where all draws together have about unit covariance."""
+    dim = white.shape[1]
+    weights = weights / max(weights.sum(), 1e-300)
+    unit = Parts(np.full(number, 1 / number), np.zeros((number, dim)), np.broadcast_to(np.eye(dim), (number, dim, dim)))
+    telling = white if dim <= MANY_DIMENSIONS else white @ _telling_directions(white, weights)
+    seeds = _seeds(generator, telling, weights, number)
+    nearest = np.argmin(((telling[:, None] - seeds) ** 2).sum(axis=2), axis=1)
+    parts = _maximise(white, weights, np.eye(number)[nearest], thinning, unit, PRIOR_SIZE)
+    previous = -np.inf
+    for _ in range(MAX_ITERATIONS):
+        log_probs, shares = parts.shares_at(white)
+        likelihood = weights @ log_probs
+        if likelihood - previous <= TOLERANCE:
+            break
+        parts, previous = _maximise(white, weights, shares, thinning, unit, PRIOR_SIZE), likelihood
+    return parts
 
 
-def _telling_directions(white: Array, weights: Array) -> Array:
+def _maximise(
+    x: np.ndarray, weights: np.ndarray, shares: np.ndarray, thinning: float, frames: Parts, prior_size: float
+) -> Parts:
+    """Weights, means and covariances of the greatest likelihood, each covariance shrunk toward that of its frame."""
+    shares = weights[:, None] * np.nan_to_num(shares)
+    masses = shares.sum(axis=0)
+    # Kish's effective number of draws of each component.
+    sizes = thinning * masses**2 / np.maximum((shares**2).sum(axis=0), 1e-300)
+    means = (shares.T @ x + 1e-12 * frames.means) / (masses + 1e-12)[:, None]
+    unit, scale_trils = np.eye(x.shape[1]), np.empty_like(frames.scale_trils)
+    for k, frame in enumerate(frames.scale_trils):
+        is_own = shares[:, k] > 1e-12 * masses[k]
+        centred = (x[is_own] - means[k]) @ np.linalg.inv(frame).T
+        sample = (shares[is_own, k, None] * centred).T @ centred / max(masses[k], 1e-300)
+        shrunk, _ = shrink(sample, sizes[k])
+        pooled = (sizes[k] * shrunk + prior_size * unit) / (sizes[k] + prior_size) + FLOOR * unit
+        scale_trils[k] = frame @ np.linalg.cholesky(pooled)
+    new_weights = masses / masses.sum() if masses.sum() > 0 else frames.weights
+    return Parts(new_weights, means, scale_trils)
+
+
+def _telling_directions(white: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The two directions in which the draws are least Gaussian, shape (d, 2), by their fourth moments [3]_.
 
     In many dimensions a partition of the whole space would miss a bend that lives in two of them.
     """
-    squared = jnp.minimum(jnp.sum(white**2, axis=1), 4.0 * white.shape[1])
-    values, vectors = jnp.linalg.eigh((weights * squared * white.T) @ white)
-    order = jnp.argsort(-jnp.abs(values - jnp.median(values)))
+    squared = np.minimum((white**2).sum(axis=1), 4.0 * white.shape[1])
+    values, vectors = np.linalg.eigh((weights * squared * white.T) @ white)
+    order = np.argsort(-np.abs(values - np.median(values)))
     return vectors[:, order[:2]]
 
 
-def _seeds(rng_key: Array, white: Array, weights: Array, max_components: int) -> Array:
+def _seeds(generator: np.random.Generator, white: np.ndarray, weights: np.ndarray, number: int) -> np.ndarray:
     """First means: draws, each taken with the probability of its squared distance from those before [2]_."""
-    distances = jnp.ones(white.shape[0], white.dtype)
-    seeds = []
-    for key in jax.random.split(rng_key, max_components):
-        chosen = jax.random.categorical(key, jnp.log(weights * distances + 1e-30))
-        seeds.append(white[chosen])
-        nearer = jnp.sum((white - white[chosen]) ** 2, axis=1)
-        distances = nearer if len(seeds) == 1 else jnp.minimum(distances, nearer)
-    return jnp.stack(seeds)
-
-
-@jax.jit
-def _log_probs(mixture: GaussianMixture, white: Array) -> Array:
-    return jax.vmap(mixture.log_prob)(white)
+    distances = np.ones(len(white))
+    seeds: list[np.ndarray] = []
+    for _ in range(number):
+        chances = weights * distances + 1e-30
+        seed = white[generator.choice(len(white), p=chances / chances.sum())]
+        nearer = ((white - seed) ** 2).sum(axis=1)
+        distances = np.minimum(distances, nearer) if seeds else nearer
+        seeds.append(seed)
+    return np.stack(seeds)

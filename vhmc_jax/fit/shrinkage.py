@@ -11,9 +11,10 @@ References
    IEEE Transactions on Signal Processing 58, 2010, eq. 23.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from vhmc_jax.base import Array
@@ -36,10 +37,10 @@ class GaussianFit(NamedTuple):
         How far the covariance went from that of the draws to the multiple of the identity, from 0 to 1.
     """
 
-    mean: Array
-    scale_tril: Array
-    mean_share: Array
-    intensity: Array
+    mean: Any
+    scale_tril: Any
+    mean_share: Any
+    intensity: Any
 
 
 def fit_gaussian(
@@ -121,7 +122,7 @@ def mean_share(white: Array, weights: Array) -> Array:
     return jnp.clip(share, 0.0, 1.0)
 
 
-def shrink(covariance: Array, effective_size: Array) -> tuple[Array, Array]:
+def shrink(covariance: Any, effective_size: Any) -> tuple[Any, Any]:
     r"""Shrink a sample covariance toward a multiple of the identity, oracle-approximating [1]_.
 
     .. math:: \rho = \min\left(1, \frac{(1 - 2/d)\,\mathrm{tr} S^2 + \mathrm{tr}^2 S}
@@ -130,7 +131,7 @@ def shrink(covariance: Array, effective_size: Array) -> tuple[Array, Array]:
     Parameters
     ----------
     covariance
-        S, shape (d, d).
+        S, shape (d, d), an array of NumPy's or JAX's.
     effective_size
         n, the number of independent draws that it is worth.
 
@@ -138,14 +139,15 @@ def shrink(covariance: Array, effective_size: Array) -> tuple[Array, Array]:
     -------
     The shrunk covariance, positive definite, and ρ. Where S is zero, the identity.
     """
+    xp: Any = np if isinstance(covariance, np.ndarray) else jnp
     dim = covariance.shape[0]
-    variance = jnp.trace(covariance) / dim
-    is_spread = jnp.isfinite(variance) & (variance > 0)
-    unit = jnp.eye(dim, dtype=covariance.dtype)
-    relative = jnp.where(is_spread, covariance / jnp.where(is_spread, variance, 1.0), unit)
-    square = jnp.sum(relative**2)
+    variance = xp.trace(covariance) / dim
+    is_spread = xp.isfinite(variance) & (variance > 0)
+    unit = xp.eye(dim, dtype=covariance.dtype)
+    relative = xp.where(is_spread, covariance / xp.where(is_spread, variance, 1.0), unit)
+    square = xp.sum(relative**2)
     excess = (effective_size + 1 - 2 / dim) * (square - dim)
-    intensity = ((1 - 2 / dim) * square + dim**2) / jnp.where(excess > 0, excess, 1.0)
-    intensity = jnp.where(excess > 0, jnp.clip(intensity, 0.0, 1.0), 1.0)
+    intensity = ((1 - 2 / dim) * square + dim**2) / xp.where(excess > 0, excess, 1.0)
+    intensity = xp.where(excess > 0, xp.clip(intensity, 0.0, 1.0), 1.0)
     shrunk = (1 - intensity) * relative + (intensity + FLOOR) * unit
-    return jnp.where(is_spread, variance, 1.0) * shrunk, intensity
+    return xp.where(is_spread, variance, 1.0) * shrunk, intensity
