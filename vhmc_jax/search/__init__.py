@@ -1,6 +1,7 @@
-"""The search for modes: where to start, how to climb, and which ends are one mode."""
+"""The search: peaks by climbing, mass by tempering."""
 
 from vhmc_jax.search.modes import Modes, find_modes
+from vhmc_jax.search.population import Path, Population, population
 from vhmc_jax.search.region import Box, box
 
-__all__ = ["Box", "Modes", "box", "find_modes"]
+__all__ = ["Box", "Modes", "Path", "Population", "box", "find_modes", "population"]

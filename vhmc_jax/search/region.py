@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -115,6 +116,11 @@ class Starts:
         self._given = jax.vmap(lambda position: ravel_pytree(position)[0])(positions)
 
     @property
+    def dtype(self) -> Any:
+        """Dtype of the flat starts."""
+        return jnp.result_type(*jax.tree.leaves(self.template))
+
+    @property
     def is_open(self) -> bool:
         """Whether the caller decides how many are enough."""
         return self.total is None
@@ -129,6 +135,19 @@ class Starts:
                 yield self._given[numbers], min(size, total - first)
             else:
                 yield draw(self._sampler, self._rng_key, numbers), min(size, total - first)
+
+
+def padded_blocks(rows: np.ndarray, size: int) -> Iterator[tuple[Any, int]]:
+    """Blocks of so many rows, each with the number of rows that count. The rest repeats the last one."""
+    for first in range(0, len(rows), size):
+        count = min(size, len(rows) - first)
+        yield rows[np.minimum(np.arange(first, first + size), len(rows) - 1)], count
+
+
+def dimension_of(region: PyTree | Callable) -> int:
+    """Length of a flat position of a region."""
+    template = Starts(jax.random.key(0), region, None).template
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(template))
 
 
 def draw(sampler: Callable, rng_key: Array, numbers: np.ndarray) -> Array:
