@@ -10,7 +10,7 @@ from counting import compiled_during
 
 from vhmc_jax import targets
 from vhmc_jax.search import merge
-from vhmc_jax.search.modes import find_modes, narrow_starts_note, search_modes
+from vhmc_jax.search.modes import Failures, find_modes, narrow_starts_note, search_modes
 from vhmc_jax.search.region import _draw, box, draw
 
 pytestmark = pytest.mark.slow
@@ -189,7 +189,7 @@ def test_failed_starts_are_counted_by_reason():
     assert half.basin_counts.tolist() == [64 - half.num_failed]
     pair = targets.far_pair(0.5)
     modes = find_modes(KEY, pair.logdensity, jnp.array([[0.0, 0.0], [3.0, -2.0], [jnp.nan, 0.0]]))
-    assert modes.failures == (1, 0, 0, 1, 0)
+    assert modes.failures == Failures(outside=1, saddle=1)
     assert modes.basin_counts.tolist() == [1]
 
 

@@ -23,6 +23,25 @@ CLOSE = 0.2
 REACH = 3.0
 """Beyond, a point is polished on its own account, whatever stands between."""
 
+MOST_MODES = 512
+"""The most modes that are told apart. Beyond, ends that belong to none of them are counted and no more."""
+
+MOST_EDGES = 8
+"""The most ends of a block that did not converge which are looked at, highest first: a maximum may lie at an edge."""
+
+MOST_FAILED_ENDS = 64
+"""Ends that did not converge which are kept, for the audit."""
+
+MOST_FLAT, SAME_HEIGHT = 16, 0.05
+"""After so many tops that are flat, an end as high as one of them is counted with it: they are a ridge or a shell."""
+
+MANY_KNOWN, SKIPPED = 32, 7
+"""After so many polished ends in a row that led to known modes, so many of the rest are counted with each that is
+polished. In a bent valley most starts end far from the top, each on its own."""
+
+FEW_FLAT = 3
+"""More flat tops than this of one height are one mode."""
+
 SEGMENT_BLOCK = 32
 STATUS_NAMES = {OUTSIDE: "outside", ESCAPED: "escaped", UNCONVERGED: "unconverged"}
 
@@ -42,6 +61,11 @@ class FoundMode:
     def reach(self) -> float:
         """How far a point may be: a flat top has no width to measure by, and barriers alone decide."""
         return REACH if self.is_gaussian else np.inf
+
+    @property
+    def log_mass(self) -> float:
+        """Log of its mass by Laplace's approximation, up to a constant of the dimension."""
+        return self.logdensity - float(np.linalg.slogdet(self.whitening)[1])
 
     def squared_distances(self, points: np.ndarray) -> np.ndarray:
         """Squared distances from the top, in standard deviations of this mode."""
@@ -68,6 +92,7 @@ class FoundModes:
         self._eps = float(jnp.finfo(scale.dtype).eps)
         self.modes: list[FoundMode] = []
         self.failures: Counter[str] = Counter()
+        self.failed_ends: list[tuple[np.ndarray, np.float64]] = []
         self.num_gradients = 0
         self.num_densities = 0
 
@@ -75,23 +100,72 @@ class FoundModes:
         """Sort the ends of one block of starts into known modes, new modes and failures."""
         statuses = np.asarray(ascent.statuses)
         self.num_gradients += int(np.sum(ascent.num_gradients))
-        self.failures.update(STATUS_NAMES[int(status)] for status in statuses if status != ARRIVED)
-        ends = np.asarray(ascent.positions)[statuses == ARRIVED]
-        heights = np.asarray(ascent.logdensities, np.float64)[statuses == ARRIVED]
-        is_free = np.ones(len(ends), bool)
+        if len(self.failed_ends) < MOST_FAILED_ENDS:
+            rows = np.flatnonzero(statuses == UNCONVERGED)[: MOST_FAILED_ENDS - len(self.failed_ends)]
+            positions, heights = np.asarray(ascent.positions), np.asarray(ascent.logdensities, np.float64)
+            self.failed_ends += [(positions[row], heights[row]) for row in rows]
+        self._sort(ascent, statuses == ARRIVED, len(statuses), "uncounted")
+        self._sort(ascent, statuses == UNCONVERGED, MOST_EDGES, "unconverged")
+        others = statuses[(statuses != ARRIVED) & (statuses != UNCONVERGED)]
+        self.failures.update(STATUS_NAMES[int(status)] for status in others)
+
+    def _sort(self, ascent: Ascent, is_chosen: np.ndarray, most: int, rest: str) -> None:
+        """Sort some of the ends. At most so many are polished; those left over fail for the reason ``rest``."""
+        ends = np.asarray(ascent.positions)[is_chosen]
+        heights = np.asarray(ascent.logdensities, np.float64)[is_chosen]
+        is_free = np.isfinite(heights)
+        self._take_in_ridge(heights, is_free)
         for mode in self.modes:
             self._take_in(mode, ends, heights, is_free)
+        num_polished = num_known_in_a_row = 0
         for best in np.argsort(-heights):
+            self._take_in_ridge(heights, is_free)
             if not is_free[best]:
                 continue
+            if num_polished == most or len(self.modes) >= MOST_MODES:
+                break
+            num_polished += 1
             is_free[best] = False
             mode_or_reason = self._examine(ends[best])
             if isinstance(mode_or_reason, str):
                 self.failures[mode_or_reason] += 1
                 continue
-            mode = self._recognise(mode_or_reason)
+            num_known, mode = len(self.modes), self._recognise(mode_or_reason)
             mode.count += 1
-            self._take_in(mode, ends, heights, is_free)
+            if len(self.modes) > num_known:
+                self._take_in(mode, ends, heights, is_free)
+                num_known_in_a_row = 0
+                continue
+            num_known_in_a_row += 1
+            if num_known_in_a_row >= MANY_KNOWN:
+                skipped = np.flatnonzero(is_free)[:SKIPPED]
+                mode.count += len(skipped)
+                is_free[skipped] = False
+        self.failures[rest] += int(is_free.sum()) + int(np.sum(~np.isfinite(heights)))
+
+    @property
+    def has_ridge(self) -> bool:
+        """Whether so many tops are flat that they are taken for a ridge."""
+        return sum(not mode.is_gaussian for mode in self.modes) >= MOST_FLAT
+
+    def _take_in_ridge(self, heights: np.ndarray, is_free: np.ndarray) -> None:
+        """Count the free ends that are as high as flat tops are, once there are many of these."""
+        if not self.has_ridge:
+            return
+        for mode in [mode for mode in self.modes if not mode.is_gaussian]:
+            belongs = is_free & (np.abs(heights - mode.logdensity) < SAME_HEIGHT)
+            mode.count += int(belongs.sum())
+            is_free &= ~belongs
+
+    def merge_ridges(self) -> None:
+        """Make one mode of the flat tops of one height, where there are many: a shell, a ring, a ridge."""
+        flat = sorted((mode for mode in self.modes if not mode.is_gaussian), key=lambda mode: -mode.logdensity)
+        while flat:
+            group = [mode for mode in flat if flat[0].logdensity - mode.logdensity < SAME_HEIGHT]
+            flat = flat[len(group) :]
+            if len(group) > FEW_FLAT:
+                self.modes = [mode for mode in self.modes if all(mode is not other for other in group)]
+                self.modes.append(_ridge(group))
 
     def _take_in(self, mode: FoundMode, ends: np.ndarray, heights: np.ndarray, is_free: np.ndarray) -> None:
         """Count the free ends that belong to the mode, and mark them as taken."""
@@ -171,3 +245,17 @@ class FoundModes:
 
     def _array(self, values: np.ndarray) -> np.ndarray:
         return values.astype(self._scale.dtype)
+
+
+def _ridge(modes: list[FoundMode]) -> FoundMode:
+    """One mode for many tops of one height, with the covariance of all of them together."""
+    positions = np.stack([mode.position for mode in modes]).astype(np.float64)
+    covariance = np.mean([mode.covariance for mode in modes], axis=0) + np.cov(positions.T, bias=True)
+    return FoundMode(
+        position=modes[0].position,
+        logdensity=modes[0].logdensity,
+        covariance=covariance,
+        whitening=np.linalg.inv(np.linalg.cholesky(covariance)),
+        is_gaussian=False,
+        count=sum(mode.count for mode in modes),
+    )

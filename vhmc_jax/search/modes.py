@@ -13,15 +13,27 @@ from tqdm import tqdm
 from vhmc_jax.arguments import as_array, as_count
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity, require_scalar, unravel_rows
-from vhmc_jax.search.ascent import ascend
-from vhmc_jax.search.merge import FoundMode, FoundModes
-from vhmc_jax.search.region import Starts
+from vhmc_jax.search.ascent import Ascent, ascend
+from vhmc_jax.search.merge import MOST_MODES, FoundMode, FoundModes
+from vhmc_jax.search.population import Population
+from vhmc_jax.search.region import Starts, padded_blocks
 
 STARTS_PER_MODE = 32
-"""Where the number of starts is open, the search goes on until there are this many for each mode found."""
+"""Where the number of starts is open, the search goes on until there are this many for each mode that matters."""
 
 LEAST_COUNT = 3
-"""Where the number of starts is open, the search goes on until every mode was reached this many times."""
+"""Where the number of starts is open, the search goes on until every mode that matters was reached so many times."""
+
+LEAST_MASS = 1e-3
+"""A mode matters to the search where Laplace's approximation gives it this share of the mass."""
+
+NO_MASS = 1e-7
+"""Modes with less of the mass, by Laplace's approximation, are dropped."""
+
+HOPELESS, FEW_MODES = 0.5, 64
+"""Where modes with so much of the mass were seen once or twice, there are more than can be listed: some are kept."""
+
+CONFIDENCE = 0.95
 
 WIDE_STARTS = 3
 """Given starts that spread less than this many standard deviations of their one mode may have missed others."""
@@ -42,6 +54,8 @@ class Failures(NamedTuple):
         Stopped at a point that is no maximum.
     flat
         Stopped where the density does not fall in some direction, however far one goes: it is improper.
+    uncounted
+        Reached a top, but there were more of them already than are told apart.
     """
 
     outside: int = 0
@@ -49,6 +63,7 @@ class Failures(NamedTuple):
     unconverged: int = 0
     saddle: int = 0
     flat: int = 0
+    uncounted: int = 0
 
 
 class Modes(NamedTuple):
@@ -77,6 +92,14 @@ class Modes(NamedTuple):
         Evaluations of value and gradient; a Hessian counts as d of them.
     num_densities
         Evaluations of the value alone.
+    undiscovered_mass
+        The same by mass: the share, by Laplace's approximation, of the modes that were seen once or twice.
+    num_dropped
+        Modes that were found and dropped, since their mass does not matter.
+    num_particles
+        How many of the starts were particles of a population, and not drawn from the region.
+    failed_ends
+        Where some of the starts ended that did not converge: flat positions, shape (n, d), and log densities there.
     notes
         Sentences about what may be wrong with these modes, and what to do about it.
     """
@@ -91,12 +114,21 @@ class Modes(NamedTuple):
     undiscovered_share: float
     num_gradients: int
     num_densities: int
+    undiscovered_mass: float = 0.0
+    num_dropped: int = 0
+    num_particles: int = 0
+    failed_ends: tuple[np.ndarray, np.ndarray] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def smallest_basin(self) -> float:
+        """The least share of the starts' region whose basin was reached with a probability of 95 %."""
+        return 1 - (1 - CONFIDENCE) ** (1 / max(1, self.num_starts - self.num_particles))
 
     @property
     def template(self) -> PyTree:
         """One position, for its structure."""
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[0], self.positions)
+        return jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), self.positions)
 
 
 def find_modes(
@@ -171,6 +203,7 @@ def find_modes(
         gradient_tolerance=gradient_tolerance,
         progress=progress,
     )
+    require_modes(modes)
     for note in modes.notes:
         warnings.warn(note, stacklevel=2)
     return modes
@@ -185,9 +218,15 @@ def search_modes(
     learning_rate: float = 0.15,
     max_steps: int = 100,
     gradient_tolerance: float = 1e-3,
+    particles: np.ndarray | None = None,
+    max_gradients: int = 10_000_000,
     progress: bool = False,
 ) -> Modes:
-    """Find the modes as :func:`find_modes` does, without a warning: what there is to say is in their notes."""
+    """Find the modes as :func:`find_modes` does, without a warning: what there is to say is in their notes.
+
+    There may be none. Flat ``particles`` climb too, and count as starts. No further block of starts
+    climbs after ``max_gradients``.
+    """
     max_steps = as_count("max_steps", max_steps, 1)
     for name, value in (("learning_rate", learning_rate), ("gradient_tolerance", gradient_tolerance)):
         if not 0 < value < np.inf:
@@ -196,21 +235,44 @@ def search_modes(
     require_scalar(logdensity_fn, starts.template)
     density = FlatDensity.at(logdensity_fn, starts.template)
 
+    rate, steps = np.asarray(learning_rate, starts.dtype), np.int32(max_steps)
     found: FoundModes | None = None
     with tqdm(total=starts.total, unit="start", desc="modes", disable=not progress) as bar:
         for block, count in starts.blocks():
             if found is None:
                 centre, scale = _spread(np.asarray(block)[:count])
                 found = FoundModes(density, scale, gradient_tolerance)
-            rate, steps = np.asarray(learning_rate, block.dtype), np.int32(max_steps)
-            ascent = ascend(density, block, centre, scale, rate, steps)
-            found.add(jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ascent))  # noqa: B023 - used at once
+                # The search goes on where a mode that matters was found by particles alone.
+                others = () if particles is None else padded_blocks(particles.astype(block.dtype), len(block))
+                for rows, number in others:
+                    found.add(_first_rows(ascend(density, rows, centre, scale, rate, steps), number))
+            found.add(_first_rows(ascend(density, block, centre, scale, rate, steps), count))
             bar.update(count)
             bar.set_postfix(modes=len(found.modes), failed=found.failures.total())
-            if starts.is_open and _is_enough(found):
+            if (starts.is_open and _is_enough(found)) or found.num_gradients >= max_gradients:
                 break
     assert found is not None  # there is at least one block
-    return _summary(found, starts.template)
+    num_particles = 0 if particles is None else len(particles)
+    return _summary(found, starts.template)._replace(num_particles=num_particles)
+
+
+def _first_rows(ascent: Ascent, count: int) -> Ascent:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ascent)
+
+
+def mode_of_mass(population: Population, modes: Modes) -> Modes:
+    """One mode for a density without a peak: the highest particle, with the covariance of all."""
+    best = int(np.argmax(population.logdensities))
+    x = population.flat.astype(np.float64)
+    covariance = np.cov(x.T, bias=True).reshape(x.shape[1], -1) + 1e-9 * np.diag(x.var(axis=0) + 1e-300)
+    dtype = population.flat.dtype
+    return modes._replace(
+        positions=jax.tree.map(lambda leaf: leaf[best : best + 1], population.positions),
+        logdensities=as_array(population.logdensities[best : best + 1], dtype),
+        covariances=as_array(covariance[None], dtype),
+        basin_counts=as_array([0], np.int32),
+        notes=(),
+    )
 
 
 def narrow_starts_note(region: PyTree | Callable, modes: Modes) -> str | None:
@@ -248,35 +310,65 @@ def _spread(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.mean(values, axis=0), np.where(deviation > 0, deviation, 1.0).astype(starts.dtype)
 
 
+def _masses(modes: list[FoundMode]) -> np.ndarray:
+    """Shares of the modes in their mass, by Laplace's approximation."""
+    log_masses = np.array([mode.log_mass for mode in modes])
+    masses = np.exp(log_masses - log_masses.max(initial=-np.inf))
+    return masses / masses.sum()
+
+
 def _is_enough(found: FoundModes) -> bool:
-    counts = [mode.count for mode in found.modes]
-    num_starts = sum(counts) + found.failures.total()
-    return not counts or (num_starts >= STARTS_PER_MODE * len(counts) and min(counts) >= LEAST_COUNT)
+    if not found.modes or len(found.modes) >= MOST_MODES:
+        return True
+    counts = np.array([mode.count for mode in found.modes])
+    num_starts = counts.sum() + found.failures.total()
+    matters = _masses(found.modes) >= LEAST_MASS
+    if found.has_ridge:  # its tops are parts of one mode
+        matters &= np.array([mode.is_gaussian for mode in found.modes])
+    if not matters.any():
+        return True
+    return num_starts >= STARTS_PER_MODE * matters.sum() and counts[matters].min() >= LEAST_COUNT
+
+
+def require_modes(modes: Modes) -> None:
+    """Raise where no start led to a mode, with the reasons."""
+    if len(modes.logdensities):
+        return
+    failures = modes.failures
+    raise ValueError(
+        f"no mode found: of {modes.num_starts} starts {failures.outside} began where the density is zero or "
+        f"not a number, {failures.escaped} ran off to infinity, {failures.unconverged} did not reach a "
+        f"small gradient, {failures.saddle} stopped at a saddle and {failures.flat} where the density is "
+        "flat. Check that logdensity_fn is a proper density, and that region covers its modes; "
+        "or raise max_steps."
+    )
 
 
 def _summary(found: FoundModes, template: PyTree) -> Modes:
-    failures = Failures(**found.failures)
-    counts = [mode.count for mode in found.modes]
-    num_starts = sum(counts) + sum(failures)
-    if not counts:
-        raise ValueError(
-            f"no mode found: of {num_starts} starts {failures.outside} began where the density is zero or "
-            f"not a number, {failures.escaped} ran off to infinity, {failures.unconverged} did not reach a "
-            f"small gradient, {failures.saddle} stopped at a saddle and {failures.flat} where the density is "
-            "flat. Check that logdensity_fn is a proper density, and that region covers its modes; "
-            "or raise max_steps."
-        )
-    modes = sorted(found.modes, key=lambda mode: -mode.logdensity)
+    found.merge_ridges()
+    failures, masses = Failures(**found.failures), _masses(found.modes)
+    counts = np.array([mode.count for mode in found.modes], int)
+    undiscovered_mass = float(masses[counts <= 2].sum())
+    most = MOST_MODES if undiscovered_mass < HOPELESS else FEW_MODES
+    modes = [found.modes[i] for i in np.argsort(-masses)[:most] if masses[i] > NO_MASS]
+    modes = sorted(modes, key=lambda mode: -mode.logdensity)
     dtype = jnp.result_type(*jax.tree.leaves(template))
+    dim = sum(np.size(leaf) for leaf in jax.tree.leaves(template))
     return Modes(
-        positions=unravel_rows(np.stack([mode.position for mode in modes]), template),
+        positions=unravel_rows(np.array([mode.position for mode in modes]).reshape(-1, dim), template),
         logdensities=as_array([mode.logdensity for mode in modes], dtype),
-        covariances=as_array([mode.covariance for mode in modes], dtype),
+        covariances=as_array(np.array([mode.covariance for mode in modes]).reshape(-1, dim, dim), dtype),
         basin_counts=as_array([mode.count for mode in modes], np.int32),
-        num_starts=num_starts,
+        num_starts=int(counts.sum()) + sum(failures),
         num_failed=sum(failures),
         failures=failures,
-        undiscovered_share=sum(count == 1 for count in counts) / sum(counts),
+        undiscovered_share=float(np.sum(counts == 1) / max(1, counts.sum())),
+        undiscovered_mass=undiscovered_mass,
+        num_dropped=len(found.modes) - len(modes),
+        failed_ends=(
+            np.array([end for end, _ in found.failed_ends]).reshape(-1, dim),
+            np.array([height for _, height in found.failed_ends]),
+        ),
         num_gradients=found.num_gradients,
         num_densities=found.num_densities,
         notes=_notes(modes),

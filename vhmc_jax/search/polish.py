@@ -173,7 +173,10 @@ def profile_widths(density: FlatDensity, top: Top) -> tuple[Array, Array]:
     def along(axis: Array) -> tuple[Array, Array]:
         values = jax.vmap(lambda s: density.value(top.position + s * axis))(distances)
         falls = (top.logdensity - jnp.where(jnp.isnan(values), -jnp.inf, values)).reshape(2, -1)
-        has_fallen = jnp.mean(jnp.minimum(falls, 1.0), axis=0) >= 0.5
+        # At an edge, where the density falls at once, the width is that of the other side.
+        is_edge = falls[:, :1] > 1.0
+        sides = jnp.where(is_edge & ~jnp.all(is_edge), falls[::-1], falls)
+        has_fallen = jnp.mean(jnp.minimum(sides, 1.0), axis=0) >= 0.5
         is_before = jnp.cumsum(has_fallen) == 0
         width = jnp.where(jnp.any(has_fallen), distances[jnp.argmax(has_fallen)], jnp.inf)
         return width, jnp.any(is_before & (jnp.min(falls, axis=0) < -slack))
@@ -201,7 +204,8 @@ def depth_between(density: FlatDensity, x: Array, ends: Array) -> Array:
     fractions = jnp.asarray(SEGMENT, x.dtype)
 
     def depth(end: Array) -> Array:
-        values = jax.vmap(lambda t: density.value(x + t * (end - x)))(fractions)
+        # Written so that both ends are met exactly: a mode may lie at an edge of the support.
+        values = jax.vmap(lambda t: density.value((1 - t) * x + t * end))(fractions)
         values = jnp.where(jnp.isnan(values), -jnp.inf, values)
         return jnp.minimum(values[0], values[-1]) - jnp.min(values)
 
