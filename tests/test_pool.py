@@ -7,16 +7,16 @@ import pytest
 from jax.tree_util import Partial
 
 import vhmc_jax as vj
+from vhmc_jax.fit.assess import judge
 from vhmc_jax.fit.components import Components
-from vhmc_jax.fit.pool import Pool, judge
+from vhmc_jax.fit.pool import FAR_SCALES, NUM_FAR_DRAWS, Pool
 
 TARGET = vj.targets.near_pair(0.7)
 DENSITY = Partial(TARGET.logdensity)
 
 
-def mixture_of(components, log_weights=None):
-    log_weights = np.zeros(len(components.modes)) if log_weights is None else log_weights
-    return vj.GaussianMixture(log_weights, components.means, components.scale_trils)
+def mixture_of(components, weights):
+    return vj.GaussianMixture(np.log(weights), components.means, components.scale_trils)
 
 
 def components_off_by(shift):
@@ -30,13 +30,13 @@ def pool():
 
 
 def judged_by(pool, guide, num_tries):
-    log_pool = np.log(np.mean(np.exp(pool.log_components()), axis=1))
+    log_pool = pool.mixture.on_host().at(pool.points).log_prob
     return judge(pool, log_pool, guide, np.arange(2), num_tries, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("num_tries", [1, 4])
 def test_what_it_promises_is_what_jumps_do(pool, num_tries):
-    guide = mixture_of(components_off_by(0.2), np.log([0.6, 0.4]))
+    guide = mixture_of(components_off_by(0.2), [0.6, 0.4])
     judged = judged_by(pool, guide, num_tries)
     kernel = vj.jump(TARGET.logdensity, guide, log_envelope=judged.log_envelope, num_tries=num_tries)
     states = jax.vmap(kernel.init)(TARGET.sample(jax.random.key(1), 20_000).astype(jnp.float64))
@@ -49,11 +49,9 @@ def test_what_it_promises_is_what_jumps_do(pool, num_tries):
 
 
 def test_one_candidate_is_enough_where_the_guide_is_good(pool):
-    right = mixture_of(
-        components_off_by(0.0)._replace(scale_trils=np.broadcast_to(np.eye(2), (2, 2, 2))), np.log([0.7, 0.3])
-    )
+    right = mixture_of(components_off_by(0.0)._replace(scale_trils=np.broadcast_to(np.eye(2), (2, 2, 2))), [0.7, 0.3])
     assert judged_by(pool, right, None).num_tries == 1
-    off = mixture_of(components_off_by(0.5), np.log([0.5, 0.5]))
+    off = mixture_of(components_off_by(0.5), [0.5, 0.5])
     several = judged_by(pool, off, None)
     assert several.num_tries == 4
     assert several.log_envelope == judged_by(pool, off, 4).log_envelope
@@ -63,17 +61,41 @@ def test_draws_stay_with_their_components_when_some_are_replaced(pool):
     two = Components(np.array([[0.0, 1.0], [1.0, 0.0]]), np.broadcast_to(0.5 * np.eye(2), (2, 2, 2)), np.array([0, 0]))
     new = Pool.of(np.random.default_rng(3), DENSITY, two, mixture_of, 4000)
     joined = pool.replaced(new, mixture_of)
-    np.testing.assert_array_equal(joined.components.modes, [0, 0, 1, 0, 0, 1])
-    np.testing.assert_array_equal(joined.is_halo, [False] * 3 + [True] * 3)
-    np.testing.assert_allclose(joined.logdensities, jax.vmap(jax.vmap(DENSITY))(joined.x), rtol=1e-6)
-    spread = joined.x.std(axis=1) / joined.components.scale_trils[:, 0, :1]
-    np.testing.assert_allclose(spread, 1.0, atol=0.05)
-    np.testing.assert_allclose(joined.x.mean(axis=1), joined.components.means, atol=0.15)
-    assert joined.num_densities == 4 * 4000 + 4 * 4000
+    assert np.sum(joined.components.modes[joined.scales == 1.0] == 0) == 2
+    assert np.sum(joined.components.modes[joined.scales == 1.0] == 1) == 1
+    np.testing.assert_allclose(joined.logdensities, jax.vmap(DENSITY)(joined.points), rtol=1e-6)
+    firsts = np.concatenate([[0], np.cumsum(joined.counts)])
+    for number in np.flatnonzero(joined.counts == 4000):
+        x = joined.points[firsts[number] : firsts[number + 1]]
+        scale = joined.components.scale_trils[number, 0, 0]
+        np.testing.assert_allclose(x.std(axis=0) / scale, 1.0, atol=0.05)
+        np.testing.assert_allclose(x.mean(axis=0), joined.components.means[number], atol=0.08 * max(1, scale))
+    far = 2 * len(FAR_SCALES) * NUM_FAR_DRAWS
+    assert joined.num_densities == 2 * (4 * 4000 + far)
+
+
+def test_a_ladder_finds_broad_mass_around_a_narrow_peak():
+    def spiked(x):
+        return jnp.logaddexp(-0.5 * x @ x, -0.5 * x @ x / 400 - 2 * jnp.log(20.0))
+
+    peak = Components(np.zeros((1, 2)), np.eye(2)[None], np.zeros(1, int))
+    pool = Pool.of(np.random.default_rng(0), Partial(spiked), peak, mixture_of, 512)
+    log_mean = np.logaddexp.reduce(pool.logdensities - pool.mixture.on_host().at(pool.points).log_prob)
+    assert log_mean - np.log(len(pool.points)) == pytest.approx(np.log(4 * np.pi), abs=0.15)
+    alone = pool.logdensities[:512] - np.asarray(jax.vmap(mixture_of(peak, [1.0]).log_prob)(pool.points[:512]))
+    assert np.log(np.mean(np.exp(alone))) < np.log(2.2 * np.pi), "without the ladder half of the mass is missing"
+
+
+def test_many_components_share_one_ladder():
+    means = np.random.default_rng(0).normal(scale=20, size=(40, 2))
+    many = Components(means, np.broadcast_to(np.eye(2), (40, 2, 2)), np.arange(40))
+    pool = Pool.of(np.random.default_rng(1), DENSITY, many, mixture_of, 16)
+    assert np.sum(pool.components.modes == -1) == len(FAR_SCALES)
+    assert len(pool.points) == 80 * 16 + len(FAR_SCALES) * NUM_FAR_DRAWS
 
 
 def test_no_chain_starts_where_the_density_is_zero():
-    pool = Pool(None, None, np.arange(8.0).reshape(1, 8, 1), None, None, 8)
+    pool = Pool(None, None, None, np.arange(8.0)[:, None], None, None, 8)
     log_importance = np.where(np.arange(8) < 3, 0.0, -np.inf)
     starts = pool.starts(np.random.default_rng(0), log_importance, 6)
     np.testing.assert_array_equal(np.sort(starts[:, 0]), [0.0, 1.0, 2.0])

@@ -1,9 +1,8 @@
 """From modes to a guide: draw around each, fit it, weigh it."""
 
-import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,74 +13,34 @@ from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.diagnostics.draws import flatten_draws
-from vhmc_jax.fit.components import Components, laplace
+from vhmc_jax.fit.assess import Judged
+from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
+from vhmc_jax.fit.components import laplace
+from vhmc_jax.fit.coverage import Coverage
 from vhmc_jax.fit.local_fit import LocalFit
+from vhmc_jax.fit.mass import components_of_mass
 from vhmc_jax.fit.options import GOOD_ACCEPTANCE, FitOptions
-from vhmc_jax.fit.pool import Judged, Pool, judge
-from vhmc_jax.fit.weights import ComponentWeights, weigh_components, weight_errors
-from vhmc_jax.guide import GaussianMixture, Mixture, StudentTMixture
+from vhmc_jax.fit.report import GuideReport
+from vhmc_jax.guide import Mixture
 from vhmc_jax.search import Modes
+from vhmc_jax.search.population import Population
 
 HIGH_PARETO_K = 0.7
 """Above it the importance weights have no variance that a sample could show."""
-LEAST_HALO = 0.02
-"""Where a halo explains that share of its mode, the guide keeps it."""
+WELL_COVERED = 0.02
+"""Share of a population that a guide may leave uncovered."""
+ACCEPTABLE = 0.5
+"""Acceptance of jumps from every mode at which a refined guide will do without a larger population."""
+GOOD_ENOUGH = 0.8
+"""Acceptance from every mode at which a refined guide will do without chains around the modes."""
+HOPELESS, FEW_DIMENSIONS = 0.3, 8
+"""In few dimensions, and below this acceptance, a population tells more than chains around the modes."""
+MOST_LOCAL = 32
+"""The most modes around which chains are run."""
+DEGREES_OF_FREEDOM = (1.0, 2.0, 3.0, 5.0, 10.0)
+"""Of the Student-t components that are tried where tails are long."""
 NUM_STARTS = 256
 """Draws, about the target's, that a report keeps."""
-
-
-class GuideReport(NamedTuple):
-    """How good a guide is.
-
-    Attributes
-    ----------
-    log_envelope
-        log c that makes the most jumps succeed.
-    num_tries
-        The most candidates of a jump, for which that holds.
-    mode_weights
-        Weight of each mode in the target, shape (k,).
-    mode_weight_errors
-        Their standard errors.
-    expected_acceptance
-        Probability that a jump from a draw of the target succeeds.
-    expected_acceptance_by_mode
-        The same from a draw in each mode.
-    pareto_k
-        Tail of the importance weights of each mode's components: above 0.7 the fit is not to be trusted.
-    component_modes
-        For each component of the guide the mode it describes; −1 for the defensive one.
-    is_laplace
-        Whether Laplace's Gaussians describe every mode, so that no draws were needed.
-    step_sizes
-        Step size of the local chains of each mode; NaN where none were needed.
-    acceptance_rates
-        Their acceptance.
-    starts
-        A few draws, about the target's, for chains to start from, flat, shape (n, d).
-    notes
-        Sentences: what may be wrong with the fit, and what to do about it.
-    num_gradients
-        Gradients taken.
-    num_densities
-        Density values taken.
-    """
-
-    log_envelope: float
-    num_tries: int
-    mode_weights: np.ndarray
-    mode_weight_errors: np.ndarray
-    expected_acceptance: float
-    expected_acceptance_by_mode: np.ndarray
-    pareto_k: np.ndarray
-    component_modes: np.ndarray
-    is_laplace: bool
-    step_sizes: np.ndarray
-    acceptance_rates: np.ndarray
-    starts: np.ndarray
-    notes: tuple[str, ...]
-    num_gradients: int
-    num_densities: int
 
 
 def fit_guide(
@@ -129,137 +88,111 @@ def fit_modes(
     modes: Modes,
     options: FitOptions,
     pilot: tuple[PyTree, Array] | None = None,
+    audit: Population | None = None,
+    more: Callable[[], Population] | None = None,
 ) -> tuple[Mixture, GuideReport]:
-    """``fit_guide`` without warnings."""
-    key_local, key_em, key_pool = (random.as_jax_key(key) for key in random.split(rng_key, 3))
+    """``fit_guide`` without warnings, and with populations.
+
+    Four descriptions, each tried only where those before do not suffice: Laplace's Gaussians with their ladders; the
+    same, refined on importance-weighted draws; chains around the modes; a mixture for a larger population.
+
+    Parameters
+    ----------
+    rng_key, logdensity_fn, modes, options, pilot
+        As for ``fit_guide``.
+    audit
+        A small population, which the guide has to cover.
+    more
+        Makes a larger one. It is called where the guide does not cover the small one, where jumps fail, or where there
+        is no small one.
+    """
+    key_local, key_em, key_pool, key_mass = (random.as_jax_key(key) for key in random.split(rng_key, 4))
     density = FlatDensity.at(logdensity_fn, modes.template)
     flat_modes = jax.vmap(lambda position: ravel_pytree(position)[0])(modes.positions)
-    generator = random.generator(key_pool)
-    mixture_of = functools.partial(_mixture, dtype=flat_modes.dtype, df=options.df)
-    num_draws = options.weight_draws(len(flat_modes)) // 2
+    fitting = Fitting(density, options, random.generator(key_pool), flat_modes.dtype, *flat_modes.shape)
 
-    def draw(components: Components) -> Pool:
-        return Pool.of(generator, density, components, mixture_of, num_draws)
-
-    def assess(pool: Pool) -> tuple[Weighed, Judged, np.ndarray]:
-        """The guide that the components make, how it will do, and draws for chains to start from."""
-        found = weigh_components(pool.logdensities.ravel(), pool.log_components())
-        weighed = _weigh(pool, found, mixture_of, options)
-        judged = judge(pool, found.log_pool, weighed.guide, weighed.component_modes, options.num_tries, generator)
-        return weighed, judged, pool.starts(generator, found.log_importance, NUM_STARTS)
-
-    local = None
+    local = population = None
+    is_laplace = False
     if pilot is not None:
         positions, logdensities = pilot
         local = LocalFit.of_pilot(flat_modes, modes, flatten_draws(positions), jnp.asarray(logdensities))
-        pool = draw(local.components(key_em, options.max_components))
-        assessed = assess(pool)
+        attempt = fitting.assess(fitting.draw(local.components(key_em, options.max_components)))
     else:
-        pool = draw(laplace(flat_modes, modes))
-        assessed = assess(pool)
-        if len(poor := np.flatnonzero(assessed[1].expected_acceptance_by_mode < options.good_acceptance)):
+        attempt = fitting.assess(fitting.draw(laplace(flat_modes, modes)))
+        if options.df is None and attempt.has_long_tails:
+            fitting, attempt = _with_tails(fitting, attempt, flat_modes, modes)
+        is_laplace = not len(poor := attempt.poor_modes(options.good_acceptance))
+        if options.good_acceptance < 1:
+            attempt = fitting.refined(attempt, options.good_acceptance)
+            poor = attempt.poor_modes(min(options.good_acceptance, GOOD_ENOUGH))
+        is_hopeless = more is not None and fitting.dim <= FEW_DIMENSIONS and attempt.score < HOPELESS
+        if 0 < len(poor) <= MOST_LOCAL and not is_hopeless:
             local = LocalFit.of(key_local, density, flat_modes, modes, poor, options)
-            pool = pool.replaced(draw(local.components(key_em, options.max_components)), mixture_of)
-            assessed = assess(pool)
-    weighed, judged, starts = assessed
-    return weighed.guide, _report(weighed, judged, starts, local, pool.num_densities, options)
+            drawn = fitting.draw(local.components(key_em, options.max_components))
+            attempt = fitting.assess(attempt.pool.replaced(drawn, fitting.mixture_of))
+            attempt = fitting.refined(attempt, GOOD_ENOUGH)
+
+    coverage = None if audit is None else attempt.coverage_of(audit)
+    is_uncovered = coverage is None or coverage.share > WELL_COVERED
+    if more is not None and (is_uncovered or len(attempt.poor_modes(ACCEPTABLE))):
+        population = more()
+        drawn = fitting.draw(attempt.kept.joined(components_of_mass(key_mass, population, flat_modes, modes)))
+        drawn = drawn._replace(num_densities=drawn.num_densities + attempt.pool.num_densities)
+        attempt = fitting.refined(fitting.assess(drawn), options.good_acceptance)
+        coverage = attempt.coverage_of(population)
+    is_laplace = is_laplace and local is None and population is None
+    if not is_laplace:
+        attempt = fitting.generous().assess(attempt.pool)
+    if population is not None:
+        attempt = attempt.padded()
+    return attempt.guide, _report(fitting, attempt, local, population, coverage, is_laplace)
 
 
-def _mixture(
-    components: Components,
-    weights: np.ndarray | None = None,
-    defensive_weight: float = 0.0,
-    *,
-    dtype: Any,
-    df: float | None,
-) -> Mixture:
-    """A mixture of these components, with equal weights by default.
-
-    With a defensive weight there is a wide component besides, with twice the covariance of the others together.
-    Student-t components have the covariances of the Gaussian ones where df > 2.
-    """
-    shrink = 1.0 if df is None or df <= 2 else np.sqrt((df - 2) / df)
-    weights = np.full(len(components.modes), 1 / len(components.modes)) if weights is None else weights
-    means, scales = components.means, shrink * components.scale_trils
-    if defensive_weight > 0:
-        centre = weights @ means
-        offsets = means - centre
-        covariance = np.einsum("k,kij,klj->il", weights, scales, scales) + (weights[:, None] * offsets).T @ offsets
-        wide = np.linalg.cholesky(2 * covariance)
-        means, scales = np.concatenate([means, centre[None]]), np.concatenate([scales, wide[None]])
-        weights = np.append((1 - defensive_weight) * weights, defensive_weight)
-    log_weights, means, scales = (array.astype(dtype) for array in (np.log(weights), means, scales))
-    if df is None:
-        return GaussianMixture(log_weights, means, scales)
-    return StudentTMixture(log_weights, means, scales, df)
-
-
-class Weighed(NamedTuple):
-    """A guide with its weights.
-
-    Attributes
-    ----------
-    guide
-        The mixture.
-    component_modes
-        The mode of each of its components; −1 for the defensive one.
-    mode_weights, mode_weight_errors
-        Weights of the modes in the target, and their standard errors.
-    """
-
-    guide: Mixture
-    component_modes: np.ndarray
-    mode_weights: np.ndarray
-    mode_weight_errors: np.ndarray
-
-
-def _weigh(pool: Pool, found: ComponentWeights, mixture_of: Callable, options: FitOptions) -> Weighed:
-    """The guide that the components and those halos make that explain something, with weights and errors."""
-    modes = pool.components.modes
-    belongs = (modes[:, None] == np.arange(modes.max() + 1)).astype(float)
-    mode_weights, errors = found.weights @ belongs, weight_errors(found, belongs)
-
-    is_kept = ~pool.is_halo | (found.weights > LEAST_HALO * mode_weights[modes])
-    kept, belongs = pool.components.select(is_kept), belongs[is_kept]
-    component_modes = kept.modes
-    least = options.weight_floor / len(mode_weights)
-    lift = np.maximum(mode_weights, least) / np.maximum(mode_weights, 1e-300)
-    # A mode whose draws all had density zero has no shares to lift: its components get the floor in equal parts.
-    weights = found.weights[is_kept]
-    weights = np.where(weights > 0, weights, 1e-300 / belongs.sum(axis=0)[component_modes]) * lift[component_modes]
-    guide = mixture_of(kept, weights / weights.sum(), options.defensive_weight)
-    if options.defensive_weight > 0:
-        component_modes = np.append(component_modes, -1)
-    return Weighed(guide, component_modes, mode_weights, errors)
+def _with_tails(fitting: Fitting, attempt: Attempt, flat_modes: Array, modes: Modes) -> tuple[Fitting, Attempt]:
+    """The same with the Student-t components that do best, where these do better than Gaussian ones."""
+    best = fitting, attempt
+    for df in DEGREES_OF_FREEDOM:
+        student = fitting.student(df)
+        pool = student.draw(laplace(flat_modes, modes, df))
+        pool = pool._replace(num_densities=pool.num_densities + best[1].pool.num_densities)
+        other = student.assess(pool)
+        # Student-t tails go on where the ladder of Gaussian ones ends, so that as good is good enough.
+        is_better = other.score > best[1].score + (0.0 if best[1].has_long_tails > other.has_long_tails else LEAST_RISE)
+        best = (student, other) if is_better else (best[0], best[1].with_cost_of(other))
+    return best
 
 
 def _report(
-    weighed: Weighed,
-    judged: Judged,
-    starts: np.ndarray,
+    fitting: Fitting,
+    attempt: Attempt,
     local: LocalFit | None,
-    num_densities: int,
-    options: FitOptions,
+    population: Population | None,
+    coverage: Coverage | None,
+    is_laplace: bool,
 ) -> GuideReport:
-    step_sizes = np.full(len(weighed.mode_weights), np.nan)
+    step_sizes = np.full(len(attempt.mode_weights), np.nan)
     acceptance_rates = step_sizes.copy()
+    num_gradients = 0 if population is None else population.num_gradients
     if local is not None:
         # The draws are of as many modes as the program was compiled for: the first are those that were asked for.
         step_sizes[local.modes] = local.draws.step_sizes[: len(local.modes)]
         acceptance_rates[local.modes] = local.draws.acceptance_rates[: len(local.modes)]
-    least_weight = options.weight_floor / len(weighed.mode_weights)
+        num_gradients += int(local.draws.num_gradients)
+    least_weight = fitting.options.weight_floor / len(attempt.mode_weights)
     return GuideReport(
-        **judged._asdict(),
-        mode_weights=weighed.mode_weights,
-        mode_weight_errors=weighed.mode_weight_errors,
-        component_modes=weighed.component_modes,
-        is_laplace=local is None,
+        **attempt.judged._asdict(),
+        mode_weights=attempt.mode_weights,
+        mode_weight_errors=attempt.mode_weight_errors,
+        component_modes=attempt.component_modes,
+        is_laplace=is_laplace,
         step_sizes=step_sizes,
         acceptance_rates=acceptance_rates,
-        starts=starts,
-        notes=(*(() if local is None else local.notes), *_notes(judged, weighed.mode_weights, least_weight)),
-        num_gradients=0 if local is None else int(local.draws.num_gradients),
-        num_densities=num_densities,
+        starts=attempt.pool.starts(fitting.generator, attempt.found.log_importance, NUM_STARTS),
+        log_evidence=attempt.found.log_evidence,
+        coverage=coverage,
+        notes=(*(() if local is None else local.notes), *_notes(attempt.judged, attempt.mode_weights, least_weight)),
+        num_gradients=num_gradients,
+        num_densities=attempt.pool.num_densities,
     )
 
 

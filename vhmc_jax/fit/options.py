@@ -82,4 +82,4 @@ class FitOptions:
 
     def weight_draws(self, num_modes: int) -> int:
         """Draws for the weight of each component."""
-        return min(1024, max(256, 8192 // num_modes)) if self.num_weight_draws is None else self.num_weight_draws
+        return min(1024, max(16, 8192 // num_modes)) if self.num_weight_draws is None else self.num_weight_draws

@@ -1,6 +1,6 @@
 """How much each component of a guide weighs: importance sampling, then maximum likelihood for the weights.
 
-Notation: qᵢ components, x draws from all of them in equal numbers with density q̄ = (1/k) Σ qᵢ, W = π / q̄ their
+Notation: qᵢ components, x draws from all of them, nᵢ from each, with density q̄ = Σ nᵢ qᵢ / Σ nᵢ, W = π / q̄ their
 importance weights. The weights of the mixture solve wᵢ = Σ W rᵢ(x; w) / Σ W with rᵢ = wᵢ qᵢ / Σⱼ wⱼ qⱼ, which makes
 KL(π ‖ Σ wᵢ qᵢ) smallest.
 """
@@ -12,6 +12,8 @@ import numpy as np
 from vhmc_jax.guide.host import log_sum_and_shares
 
 MAX_ITERATIONS, TOLERANCE = 200, 1e-7
+NO_WEIGHT = 1e-6
+"""A component of less weight has none."""
 
 
 class ComponentWeights(NamedTuple):
@@ -27,16 +29,27 @@ class ComponentWeights(NamedTuple):
         log q̄ at each draw.
     log_importance
         log W at each draw.
+    counts
+        nᵢ, the draws of each component, which lie together.
     """
 
     weights: np.ndarray
     responsibilities: np.ndarray
     log_pool: np.ndarray
     log_importance: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the mean importance weight: an estimate of log ∫ π."""
+        greatest = self.log_importance.max()
+        return float(greatest + np.log(np.mean(np.exp(self.log_importance - greatest))))
 
 
-def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) -> ComponentWeights:
-    """Weights that fit the target best, from draws of all components in equal numbers.
+def weigh_components(
+    logdensities: np.ndarray, component_log_probs: np.ndarray, counts: np.ndarray | None = None
+) -> ComponentWeights:
+    """Weights that fit the target best, from draws of all components, one component after another.
 
     Parameters
     ----------
@@ -44,6 +57,8 @@ def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) 
         log π at the draws, shape (n,); −inf or NaN where the density is zero.
     component_log_probs
         log qᵢ at the draws, normalised, without weights, shape (n, k).
+    counts
+        Draws of each component, shape (k,); by default equal numbers.
 
     Returns
     -------
@@ -51,9 +66,10 @@ def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) 
     """
     logdensities = np.where(np.isfinite(logdensities), logdensities, -np.inf).astype(np.float64)
     log_probs = component_log_probs.astype(np.float64)
-    num_components = log_probs.shape[1]
-    log_sums, relative = log_sum_and_shares(log_probs)
-    log_pool = log_sums - np.log(num_components)
+    num_draws, num_components = log_probs.shape
+    counts = np.full(num_components, num_draws // num_components) if counts is None else counts
+    log_pool, shares = log_sum_and_shares(log_probs + np.log(counts / counts.sum()))
+    relative = shares / counts
     log_importance = logdensities - log_pool
     if not np.isfinite(log_importance.max()):
         raise ValueError("the density is zero at every draw of the fitted components: the fit failed")
@@ -62,7 +78,7 @@ def weigh_components(logdensities: np.ndarray, component_log_probs: np.ndarray) 
     weights = _most_likely(relative, importance)
     joint = relative * weights
     responsibilities = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
-    return ComponentWeights(weights, responsibilities, log_pool, log_importance)
+    return ComponentWeights(weights, responsibilities, log_pool, log_importance, counts)
 
 
 def _most_likely(densities: np.ndarray, importance: np.ndarray) -> np.ndarray:
@@ -106,7 +122,7 @@ def weight_errors(found: ComponentWeights, groups: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     found
-        The weights, from draws of the components in turn, in equal numbers.
+        The weights, from draws of the components in turn.
     groups
         Indicators, shape (component, group).
 
@@ -114,13 +130,16 @@ def weight_errors(found: ComponentWeights, groups: np.ndarray) -> np.ndarray:
     -------
     One for each group.
     """
-    num_components = len(found.weights)
+    # A component without weight stays without it when the draws change a little.
+    is_active = found.weights > NO_WEIGHT
+    groups, num_components = groups[is_active], int(is_active.sum())
     importance = np.exp(found.log_importance - found.log_importance.max())
     importance /= importance.sum()
-    ratios = found.responsibilities / np.maximum(found.weights, 1e-300)
-    scores = (importance[:, None] * (ratios - 1)).reshape(num_components, -1, num_components)
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    centred = centred.reshape(-1, num_components)
+    ratios = found.responsibilities[:, is_active] / found.weights[is_active]
+    scores = importance[:, None] * (ratios - 1)
+    firsts = np.concatenate([[0], np.cumsum(found.counts)[:-1]])
+    means = np.add.reduceat(scores, firsts, axis=0) / found.counts[:, None]
+    centred = scores - np.repeat(means, found.counts, axis=0)
     spread = centred.T @ centred
     hessian = (importance[:, None] * ratios).T @ ratios
     # A basis of the directions in which weights can change: their sum stays one.

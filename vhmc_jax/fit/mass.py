@@ -1,0 +1,55 @@
+"""Components for mass that has no peak of its own: a mixture fitted to a population of particles."""
+
+import numpy as np
+
+from vhmc_jax.base import Array
+from vhmc_jax.fit.components import Components
+from vhmc_jax.fit.em import fit_mixture
+from vhmc_jax.fit.shrinkage import GaussianFit
+from vhmc_jax.guide.distances import squared_distances
+from vhmc_jax.search import Modes
+from vhmc_jax.search.population import Population
+
+MOST_COMPONENTS = 32
+DRAWS_PER_DIMENSION = 3
+"""Particles that a component needs for each dimension."""
+WORTH = 0.5
+"""Independent draws that a particle is worth: some share an ancestor."""
+
+
+def components_of_mass(rng_key: Array, population: Population, flat_modes: Array, modes: Modes) -> Components:
+    """Gaussians for a population, each with the mode in whose reach it lies.
+
+    Parameters
+    ----------
+    rng_key
+        Draws the first means.
+    population
+        The particles.
+    flat_modes
+        The modes as rows.
+    modes
+        From ``find_modes``.
+
+    Returns
+    -------
+    The components.
+    """
+    x = population.flat.astype(np.float64)
+    num, dim = x.shape
+    variances = np.maximum(x.var(axis=0), 1e-12 * np.maximum(np.mean(x**2, axis=0), 1e-30))
+    scales = np.sqrt(variances)
+    white = (x - x.mean(axis=0)) / scales
+    correlations = (white.T @ white + dim * np.eye(dim)) / (num + dim)
+    one = GaussianFit(x.mean(axis=0), scales[:, None] * np.linalg.cholesky(correlations), np.ones(()), np.zeros(()))
+    most = max(1, min(MOST_COMPONENTS, num // (DRAWS_PER_DIMENSION * dim)))
+    found = fit_mixture(rng_key, x, one, effective_size=WORTH * num, max_components=most).mixture
+    means, scale_trils = (np.asarray(array, np.float64) for array in (found.means, found.scale_trils))
+    return Components(means, scale_trils, modes_at(means, flat_modes, modes))
+
+
+def modes_at(x: np.ndarray, flat_modes: Array, modes: Modes) -> np.ndarray:
+    """The mode whose Laplace approximation, with its height, is greatest at points (n, d): shape (n,)."""
+    whitenings = np.linalg.inv(np.linalg.cholesky(np.asarray(modes.covariances, np.float64)))
+    squared = squared_distances(x, np.asarray(flat_modes, np.float64), whitenings)
+    return np.argmax(np.asarray(modes.logdensities, np.float64) - 0.5 * squared, axis=1)
