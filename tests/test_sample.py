@@ -110,7 +110,9 @@ def test_frozen_is_what_the_fit_said(result):
     assert np.isnan(frozen.acceptance_rate), "nothing was measured"
     assert 0.85 < frozen.jump_probability < 0.95, "a fifth of the evaluations for local moves"
     poor = {"expected_acceptance": 0.4, "expected_acceptance_by_mode": np.array([0.4, 0.3]), "num_tries": 4}
-    assert jump_probability_for(frozen.guide_report._replace(**poor)) == pytest.approx(4 / (4 + 2.8)), "half of them"
+    poor_report = frozen.guide_report._replace(**poor)
+    assert jump_probability_for(poor_report, (1, 3)) == pytest.approx(4 / (4 + 2.8)), "half of them"
+    assert jump_probability_for(poor_report, (8, 16)) == pytest.approx(14 / (14 + 2.8)), "more jumps where moves cost"
     precisions = np.einsum("k,kij->ij", frozen.guide_report.mode_weights, np.linalg.inv(frozen.modes.covariances))
     np.testing.assert_allclose(frozen.inverse_mass_matrix @ precisions, np.eye(2), atol=1e-8)
 
@@ -141,8 +143,10 @@ def test_arviz(result):
 
 def test_starts_in_one_mode_are_warned_of():
     starts = TARGET.means[0] + 0.5 * jax.random.normal(KEY, (20, 2))
-    found = vj.sample(KEY, TARGET.logdensity, starts, num_chains=8, num_samples=50, progress=False)
+    with pytest.warns(vj.TrustWarning, match="Give a region that covers more"):
+        found = vj.sample(KEY, TARGET.logdensity, starts, **SETTINGS)
     assert len(found.modes.weights) == 1
+    assert not found.is_trusted
     assert any("Give a region that covers more" in warning for warning in found.warnings)
     assert "Warnings" in found.summary()
 
@@ -173,7 +177,7 @@ def test_warnings_of_others_pass():
         return logdensity(position)
 
     with pytest.warns(UserWarning, match="from the user's density"):
-        found = vj.sample(KEY, warns, REGION, num_chains=8, num_samples=20, progress=False)
+        found = vj.sample(KEY, warns, REGION, **SETTINGS)
     assert not any("user's density" in warning for warning in found.warnings)
 
 
@@ -209,5 +213,7 @@ def test_a_penalty_in_single_precision(monkeypatch):
     monkeypatch.setattr(Jump, "log_weight_ratio", log_weight_difference)
     frozen = results[0].frozen._replace(log_envelope=FAR_ENVELOPE)
     jax.clear_caches()
-    assert worst_z(vj.sample(KEY, HOLE.logdensity, frozen=frozen, progress=False)) > 8
+    with pytest.warns(vj.TrustWarning, match="of jumps were accepted where"):
+        rounded = vj.sample(KEY, HOLE.logdensity, frozen=frozen, progress=False)
+    assert worst_z(rounded) > 8
     jax.clear_caches()

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from vhmc_jax import diagnostics, targets
-from vhmc_jax.base import Info, Kernel, State
+from vhmc_jax.base import Info, Kernel, State, TrustWarning
 from vhmc_jax.fit import FitOptions, GuideReport, estimate_log_envelope, fit_guide
 from vhmc_jax.guide import GaussianMixture, Guide, StudentTMixture
 from vhmc_jax.kernels import (
@@ -28,7 +28,7 @@ from vhmc_jax.kernels import (
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
-from vhmc_jax.search import Box, Modes, box, find_modes
+from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
 
 __version__ = version("vhmc-jax")
 
@@ -51,10 +51,12 @@ __all__ = [
     "MetropolisStep",
     "Modes",
     "Phase",
+    "Population",
     "Proposal",
     "Result",
     "State",
     "StudentTMixture",
+    "TrustWarning",
     "VHMCInfo",
     "__version__",
     "adapt_step_size",
@@ -74,6 +76,7 @@ __all__ = [
     "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
+    "population",
     "run_chains",
     "sample",
     "targets",

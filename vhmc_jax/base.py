@@ -19,6 +19,10 @@ Array = jax.Array
 """Not ``chex.Array``, which may also be NumPy's, and which type checkers do not see into: chex ships no types."""
 
 
+class TrustWarning(UserWarning):
+    """Something disagrees with the answer of ``sample``: it may be wrong."""
+
+
 class Kernel(NamedTuple):
     """A Markov kernel: two pure functions.
 

@@ -9,6 +9,10 @@ ROUNDING = 1e-12
 """Log weights that differ by less count as equal. A guide that is the target itself then has no tail."""
 
 
+LEAST_LOG = -600.0
+"""Log weights so far below the greatest count as nothing. Exceedances near exp(-700) would overflow when inverted."""
+
+
 def pareto_k(log_weights: Any) -> float:
     r"""Shape k of the generalised Pareto distribution fitted to the largest importance weights.
 
@@ -33,7 +37,7 @@ def pareto_k(log_weights: Any) -> float:
         return float("nan")
     x = x - x[-1]
     tail_size = int(np.ceil(min(x.size / 5, 3 * np.sqrt(x.size))))
-    cutoff = max(x[-tail_size - 1], np.log(np.finfo(np.float64).tiny))
+    cutoff = max(x[-tail_size - 1], LEAST_LOG)
     tail = x[x > cutoff + ROUNDING]
     if tail.size < MIN_TAIL:
         return float("nan")

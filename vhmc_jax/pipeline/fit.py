@@ -10,7 +10,7 @@ from vhmc_jax.guide import Mixture
 from vhmc_jax.pipeline.discover import Discovered
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
-from vhmc_jax.search import Modes
+from vhmc_jax.search import Modes, Population
 
 
 class Fitted(NamedTuple):
@@ -24,8 +24,10 @@ class Fitted(NamedTuple):
         The mixture that carries chains between them.
     report
         How good it is.
+    population
+        The population by which the guide was audited; None where there is none.
     notes
-        Sentences about the search and the fit.
+        Sentences about the search.
     cost
         Evaluations.
     """
@@ -33,6 +35,7 @@ class Fitted(NamedTuple):
     modes: Modes
     guide: Mixture
     report: GuideReport
+    population: Population | None
     notes: tuple[str, ...]
     cost: Cost
 
@@ -43,6 +46,7 @@ def fit(
     found: Discovered,
     options: FitOptions,
     pilot: Produced | None = None,
+    is_again: bool = False,
 ) -> Fitted:
     """Describe each mode, and weigh it.
 
@@ -58,12 +62,17 @@ def fit(
         How to fit.
     pilot
         A run with an earlier guide, to whose draws the modes are fitted.
+    is_again
+        Whether this is the second round: the population is then the draws of the first, and the guide has to be fitted
+        to it.
 
     Returns
     -------
     The guide.
     """
     draws = None if pilot is None else (pilot.draws, pilot.logdensities)
-    guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws)
+    guide, report = fit_modes(
+        rng_key, logdensity_fn, found.modes, options, draws, None if is_again else found.audit, found.more
+    )
     cost = Cost(report.num_gradients, report.num_densities)
-    return Fitted(found.modes, guide, report, (*found.notes, *report.notes), cost)
+    return Fitted(found.modes, guide, report, found.audit, found.notes, cost)

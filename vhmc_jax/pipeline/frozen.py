@@ -8,7 +8,7 @@ from vhmc_jax.base import Array, Kernel, PyTree
 from vhmc_jax.density import unravel_rows
 from vhmc_jax.fit import GuideReport
 from vhmc_jax.kernels.vhmc import vhmc
-from vhmc_jax.search import Modes
+from vhmc_jax.search import Modes, Population
 
 
 class Frozen(NamedTuple):
@@ -39,8 +39,10 @@ class Frozen(NamedTuple):
     acceptance_rate
         Acceptance of the local move at the end of the tuning; NaN where it was not measured, since the step size
         follows from Laplace's Gaussians.
+    population
+        A small population, for a second opinion on where the mass is; None where there is none.
     notes
-        Sentences about the search and the fit: what may be wrong, and what to do about it.
+        Sentences about the search: what may be wrong, and what to do about it.
     """
 
     modes: Modes
@@ -54,6 +56,7 @@ class Frozen(NamedTuple):
     friction: float
     inverse_mass_matrix: Any
     acceptance_rate: float
+    population: Population | None
     notes: tuple[str, ...]
 
     def kernel(self, logdensity_fn: Callable) -> Kernel:

@@ -55,6 +55,11 @@ class Result:
     next_iteration: int
 
     @property
+    def is_trusted(self) -> bool:
+        """Whether nothing disagrees with the answer: there are no warnings."""
+        return not self.warnings
+
+    @property
     def log_evidence(self) -> float:
         """Log of the normalising constant, by bridge sampling."""
         return self.evidence.log_evidence

@@ -1,13 +1,15 @@
 """From a log density to draws in one call."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count
-from vhmc_jax.base import Array, PyTree, as_pytree_function
+from vhmc_jax.base import Array, PyTree, TrustWarning, as_pytree_function
 from vhmc_jax.fit import FitOptions
-from vhmc_jax.pipeline.discover import discover
+from vhmc_jax.pipeline.audit import Round
+from vhmc_jax.pipeline.discover import discover, rediscover
 from vhmc_jax.pipeline.fit import fit
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.judge import judge
@@ -28,6 +30,7 @@ def sample(
     thinning: int = 1,
     num_starts: int | None = None,
     num_pilot: int | None = None,
+    max_evaluations: int = 2_000_000,
     jump_probability: float | None = None,
     friction: float | None = None,
     frozen: Frozen | None = None,
@@ -62,6 +65,8 @@ def sample(
     num_pilot
         Draws of each chain in a pilot run of VHMC, to which the guide is fitted once more before it is frozen; 0 for
         none. It pays where the first fit is poor: a pilot run has the right weights, and sees whole modes.
+    max_evaluations
+        About the most evaluations of the density before production. The search and the population stop there.
     jump_probability
         β; by default local moves take as great a share of the evaluations as that of the jumps that fail, from a
         fifth to a half.
@@ -80,6 +85,11 @@ def sample(
     -------
     The draws with a mode report, the evidence, what was frozen, the cost of each phase, and warnings.
 
+    Warns
+    -----
+    TrustWarning
+        For each of the warnings of the result: something disagrees with the answer.
+
     Examples
     --------
     >>> import jax, vhmc_jax as vj
@@ -96,11 +106,12 @@ def sample(
     given = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
     _require_one_way(region, frozen, given | {"friction": friction} | fit_options)
     logdensity_fn, phases = as_pytree_function(logdensity_fn), Phases(progress)
-    keys = [random.as_jax_key(key) for key in random.split(rng_key, 8)]
-    key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge = keys
+    keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
+    key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge, key_again = keys
+    budget, found = as_count("max_evaluations", max_evaluations, 1), None
 
     if frozen is None:
-        found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, progress)
+        found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, budget, progress)
         fitted = phases.run("fit", fit, key_fit, logdensity_fn, found, options)
         frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         if num_pilot:
@@ -110,6 +121,19 @@ def sample(
             frozen = phases.run("retune", tune, key_retune, logdensity_fn, fitted, tuning).frozen
     produced = phases.run("produce", produce, key_produce, logdensity_fn, frozen, amount, progress)
     judged = phases.run("judge", judge, key_judge, logdensity_fn, frozen, produced)
+    if found is not None and num_pilot is None and judged.asks_again and sum(produced.cost) <= budget:
+        keys = [random.as_jax_key(key) for key in random.split(key_again, 5)]
+        key_discover, key_fit, key_tune, key_produce, key_judge = keys
+        before = Round(produced, judged.evidence)
+        where = logdensity_fn, region, num_starts, found, produced, budget, progress
+        found = phases.run("rediscover", rediscover, key_discover, *where)
+        fitted = phases.run("refit", fit, key_fit, logdensity_fn, found, options, None, True)
+        frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
+        produced = phases.run("reproduce", produce, key_produce, logdensity_fn, frozen, amount, progress)
+        judged = phases.run("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
+    notes = (*frozen.notes, *judged.notes)
+    for note in notes:
+        warnings.warn(note, TrustWarning, stacklevel=2)
     return Result(
         draws=produced.draws,
         infos=produced.infos,
@@ -118,7 +142,7 @@ def sample(
         evidence=judged.evidence,
         frozen=frozen,
         phases=phases.done,
-        warnings=(*frozen.notes, *judged.notes),
+        warnings=notes,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
     )

@@ -1,5 +1,6 @@
 """Tune: every number of the production kernel."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -19,6 +20,8 @@ from vhmc_jax.runner.adaptation import adapt_step_size
 
 NUM_STEPS = (1, 3)
 """Leapfrog steps of the local move: between jumps it has to spread within a mode, not to cross it."""
+MANY_STEPS, SELDOM = (5, 20), 0.4
+"""Leapfrog steps where jumps succeed less often than that: then the local move has to cross the mode."""
 MAX_DENSE = 64
 """Up to this dimension the mass is a matrix, beyond it a diagonal: a product with a matrix would cost more than most
 gradients."""
@@ -97,35 +100,38 @@ def tune(
     The frozen parameters.
     """
     friction = FRICTION if tuning.friction is None else tuning.friction
-    report, covariances = fitted.report, np.asarray(fitted.modes.covariances, np.float64)
+    report, (covariances, weights) = fitted.report, _shapes(fitted)
+    num_steps = NUM_STEPS if report.expected_acceptance >= SELDOM else MANY_STEPS
+    beta = jump_probability_for(report, num_steps) if tuning.jump_probability is None else tuning.jump_probability
     frozen = Frozen(
         modes=fitted.modes,
         guide=fitted.guide,
         guide_report=report,
         log_envelope=report.log_envelope,
         num_tries=report.num_tries,
-        jump_probability=(jump_probability_for(report) if tuning.jump_probability is None else tuning.jump_probability),
+        jump_probability=beta,
         step_size=np.nan,
-        num_integration_steps=NUM_STEPS,
+        num_integration_steps=num_steps,
         friction=friction,
-        inverse_mass_matrix=inverse_mass_of(covariances, report.mode_weights),
+        inverse_mass_matrix=inverse_mass_of(covariances, weights),
         acceptance_rate=np.nan,
+        population=fitted.population,
         notes=fitted.notes,
     )
     if report.is_laplace:
         step_size = step_size_for(
             float(tuning.target_acceptance),
             covariances,
-            report.mode_weights,
+            weights,
             frozen.inverse_mass_matrix,
-            NUM_STEPS,
+            num_steps,
             friction,
         )
         return Tuned(frozen._replace(step_size=step_size), Cost(0, 0))
     key_starts, key_adapt = (random.as_jax_key(key) for key in random.split(rng_key))
     adapted = adapt_step_size(
         key_adapt,
-        Partial(_local, as_pytree_function(logdensity_fn), friction, frozen.inverse_mass_matrix),
+        Partial(_local_of(num_steps), as_pytree_function(logdensity_fn), friction, frozen.inverse_mass_matrix),
         initial_positions=frozen.starts(key_starts, NUM_ADAPTATION_CHAINS),
         target_acceptance=tuning.target_acceptance,
         num_steps=NUM_ADAPTATION_STEPS,
@@ -134,14 +140,30 @@ def tune(
     return Tuned(frozen, Cost(int(adapted.num_gradients), 0))
 
 
-def _local(logdensity_fn: Callable, friction: Any, inverse_mass_matrix: Array, step_size: Array) -> Kernel:
-    return lhmc(
-        logdensity_fn,
-        step_size=step_size,
-        num_integration_steps=NUM_STEPS,
-        friction=friction,
-        inverse_mass_matrix=inverse_mass_matrix,
-    )
+def _shapes(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
+    """Covariances and weights of the modes, or of the guide's components where Laplace's Gaussians do not suffice."""
+    if fitted.report.is_laplace:
+        return np.asarray(fitted.modes.covariances, np.float64), fitted.report.mode_weights
+    is_local = fitted.report.component_modes >= 0
+    factors = np.asarray(fitted.guide.scale_trils, np.float64)[is_local]
+    weights = fitted.guide.on_host().weights[is_local]
+    return factors @ factors.swapaxes(1, 2), weights / weights.sum()
+
+
+@functools.cache
+def _local_of(num_steps: tuple[int, int]) -> Callable:
+    """The factory of the local move: one object for each length, so that nothing is compiled again."""
+
+    def local(logdensity_fn: Callable, friction: Any, inverse_mass_matrix: Array, step_size: Array) -> Kernel:
+        return lhmc(
+            logdensity_fn,
+            step_size=step_size,
+            num_integration_steps=num_steps,
+            friction=friction,
+            inverse_mass_matrix=inverse_mass_matrix,
+        )
+
+    return local
 
 
 def inverse_mass_of(matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -152,13 +174,13 @@ def inverse_mass_of(matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return 0.5 * (inverse_mass + inverse_mass.T)
 
 
-def jump_probability_for(report: GuideReport) -> float:
+def jump_probability_for(report: GuideReport, num_steps: tuple[int, int]) -> float:
     """β such that local moves take a share s of the evaluations: β J / (1 − s) = (1 − β) T / s.
 
     J are the evaluations of a jump, T those of a trajectory. s is the share of jumps that fail in the mode where the
     most do, within bounds: where nearly all succeed, a jump is a fresh draw for one evaluation.
     """
-    trajectory = np.mean(NUM_STEPS) + 2
+    trajectory = np.mean(num_steps) + 2
     jump = 1 + (1 - report.expected_acceptance) * (report.num_tries - 1)
     share = np.clip(1 - report.expected_acceptance_by_mode.min(), *LOCAL_SHARE)
     return float((1 - share) * trajectory / ((1 - share) * trajectory + share * jump))

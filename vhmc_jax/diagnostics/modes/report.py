@@ -68,6 +68,8 @@ class ModeReport:
         Share of draws far from every mode: long tails, or a mode that the guide does not have.
     undiscovered_share
         Share of starting points that lead to modes not yet found, as the mode search estimates it, or None.
+    smallest_basin
+        Share of the searched region that the basin of a mode must have to be found with 95 % probability, or None.
     """
 
     labels: np.ndarray
@@ -90,6 +92,7 @@ class ModeReport:
     unseen_modes: tuple[int, ...]
     far_share: float
     undiscovered_share: float | None
+    smallest_basin: float | None = None
 
     @property
     def transition_matrix(self) -> np.ndarray:
@@ -126,6 +129,7 @@ def mode_report(
     num_modes: int | None = None,
     infos: Any = None,
     undiscovered_share: float | None = None,
+    smallest_basin: float | None = None,
     guide_values: Any = None,
     logdensities: Any = None,
 ) -> ModeReport:
@@ -152,6 +156,8 @@ def mode_report(
         for the acceptance of jumps by pair. The last two are components of the guide, −1 for none.
     undiscovered_share
         Share of starting points that lead to a mode not yet found, from the mode search.
+    smallest_basin
+        Share of the searched region that the basin of a mode must have to be found with 95 % probability.
     guide_values
         ``guide.on_host().at(x)`` of a mixture of this package at the flat draws, (chain · draw, d), where they are at
         hand.
@@ -187,7 +193,9 @@ def mode_report(
     k = modes.responsibilities.shape[-1]
     attempts, accepted = _jump_counts(infos, modes.labels.shape, k, components)
     partition = np.zeros(k) if partition is None else partition
-    return _assemble(modes, partition, _guide_weights(guide, components, k), attempts, accepted, undiscovered_share)
+    return _assemble(
+        modes, partition, _guide_weights(guide, components, k), attempts, accepted, undiscovered_share, smallest_basin
+    )
 
 
 def _log_ratios(logdensities: Any, guide_values: GuideValues, modes: ModeLabels) -> np.ndarray:
@@ -205,6 +213,7 @@ def _assemble(
     attempts: np.ndarray | None,
     accepted: np.ndarray | None,
     undiscovered_share: float | None,
+    smallest_basin: float | None,
 ) -> ModeReport:
     k = modes.responsibilities.shape[-1]
     path = _forward_fill(modes.labels)
@@ -235,6 +244,7 @@ def _assemble(
         unseen_modes=unseen,
         far_share=modes.far_share,
         undiscovered_share=undiscovered_share,
+        smallest_basin=smallest_basin,
     )
 
 

@@ -33,16 +33,18 @@ def mode_notes(report: "ModeReport") -> tuple[str, ...]:
         *_notes_on_movement(report),
         *_notes_on_draws(report),
     ]
-    share = report.undiscovered_share
-    notes.append(
-        "Modes that neither the mode search nor a chain has reached cannot be ruled out; "
-        + (
-            "no estimate of their share was given."
-            if share is None
-            else f"the search estimates that {share:.2%} of starting points lead to modes not yet found."
-        )
-    )
+    notes.append("Modes that neither the mode search nor a chain has reached cannot be ruled out" + _searched(report))
     return tuple(notes)
+
+
+def _searched(report: "ModeReport") -> str:
+    """How small a mode the search would still have found, where that is known."""
+    share, basin = report.undiscovered_share, report.smallest_basin
+    if basin is not None:
+        return f". The search finds a mode with 95 % probability if its basin fills {basin:.2%} of the region."
+    if share is None:
+        return "; no estimate of their share was given."
+    return f"; the search estimates that {share:.2%} of starting points lead to modes not yet found."
 
 
 def _notes_on_movement(report: "ModeReport") -> list[str]:

@@ -1,0 +1,298 @@
+"""The audit: what disagrees with the answer, by how much, and what to do about it.
+
+Every check is one function that returns sentences. None means that nothing disagrees. The checks are of two kinds.
+Some ask whether the chains agree with one another: R-hat, effective sizes, jumps that fail. The others ask whether
+something that does not share the guide's blind spots agrees with it: a population, and the search's own counts.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhmc_jax.diagnostics.draws import flatten_draws
+from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
+from vhmc_jax.diagnostics.evidence import Evidence
+from vhmc_jax.diagnostics.modes.report import ModeReport
+from vhmc_jax.diagnostics.rhat import rhat
+from vhmc_jax.pipeline.frozen import Frozen
+from vhmc_jax.pipeline.produce import Produced
+
+HIGH_RHAT = 1.02
+"""R-hat of a coordinate or of the log density from which chains disagree. Independent draws, 64 chains of 1,000, give
+at most 1.003."""
+HIGH_MODE_RHAT, LEAST_WEIGHT = 1.05, 0.01
+"""R-hat of a mode's indicator from which chains disagree about its weight, for modes of at least that weight."""
+LEAST_ESS = 400.0
+"""Effective size that a coordinate or the log density should have."""
+LEAST_SHARE, LEAST_SHARE_AGAIN = 0.0, 0.2
+"""The same as a share of the draws, in a first and in a second round. The second has to make up for what the first one
+could not do: a guide that fits, and not chains that are slow and have seen the same."""
+NUM_CANDIDATES = 4
+"""Coordinates whose effective size is computed: those of the greatest R-hat."""
+MANY_UNCOVERED = 0.08
+"""Share of the population that the guide leaves uncovered from which it is said."""
+MORE_MASS, NUM_ERRORS = 3.0, 4.0
+"""The population's log evidence may be above that of the chains by so much, and by so many standard errors. Its
+evidence is right on average, so that it is more than exp(3) times too great in one run of 20 at most. In 32 dimensions
+it was exp(1.5) times too great in one of two."""
+MORE_EVIDENCE = 0.02
+"""By how much, beside its errors, a second round may change the log evidence."""
+MANY_MODES = 128
+"""With more modes a second round would take long, and find more of them."""
+MANY_UNDISCOVERED = 0.01
+"""Mass of the modes that were seen once or twice by the search from which it is said."""
+FEWER_JUMPS = 0.1
+"""By how much fewer jumps than expected may be accepted."""
+MANY_DIVERGENCES = 0.1
+"""Share of steps that diverged from which it is said."""
+MANY_FLAT = 0.01
+"""Share of the starts that ran off to infinity or ended where the density is flat from which it is said."""
+MANY_FAILED, DENSER = 0.2, 10.0
+"""Share of the starts that did not converge, and of their ends where log π − log q − log Z is above that, from which it
+is said."""
+EXPECTED_VISITS = 10
+"""Draws in a mode that the guide promises without which nobody wonders that there are none."""
+
+
+class Audit(NamedTuple):
+    """What disagrees with the answer.
+
+    Attributes
+    ----------
+    notes
+        Sentences; none where the answer can be trusted.
+    asks_again
+        Whether a second round may help: the chains saw what the guide does not describe.
+    """
+
+    notes: tuple[str, ...]
+    asks_again: bool
+
+
+class Round(NamedTuple):
+    """What an earlier round said, for a second one to agree with.
+
+    Attributes
+    ----------
+    produced
+        Its draws.
+    evidence
+        Its log evidence.
+    """
+
+    produced: Produced
+    evidence: Evidence
+
+
+def audit(
+    frozen: Frozen, produced: Produced, report: ModeReport, evidence: Evidence, before: Round | None = None
+) -> Audit:
+    """Everything that disagrees with the answer.
+
+    Parameters
+    ----------
+    frozen
+        The parameters of production, with what the search and the population saw.
+    produced
+        The draws.
+    report
+        Mode report.
+    evidence
+        Log evidence.
+    before
+        The first round, where this is the second.
+
+    Returns
+    -------
+    Sentences, and whether to try again.
+    """
+    of_the_guide = (
+        *_chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
+        *_modes_disagree(report),
+        *_jumps_fail(frozen, produced.infos),
+        *_mass_is_missing(frozen, evidence),
+        *(() if before is None else _rounds_disagree(before, Round(produced, evidence))),
+    )
+    others = (
+        *_modes_are_missing(frozen),
+        *_necks_are_missing(frozen, evidence),
+        *_density_is_at_fault(frozen, produced),
+        *evidence.notes,
+    )
+    return Audit((*of_the_guide, *others), bool(of_the_guide) and len(report.weights) <= MANY_MODES)
+
+
+def _chains_disagree(produced: Produced, least_share: float) -> list[str]:
+    """R-hat of every coordinate and of the log density, and the least of their effective sizes."""
+    x = np.asarray(flatten_draws(produced.draws), np.float64)
+    values = np.concatenate([x, np.asarray(produced.logdensities, np.float64)[..., None]], axis=-1)
+    if values.shape[1] < MIN_DRAWS or not np.isfinite(values).all():
+        return []
+    values = _squashed(values)
+    # Of the values and of their distances from the median, which tell whether chains agree about the spread. What is
+    # the same in every draw has no R-hat: a flat density, for instance.
+    pairs = values, np.abs(values)
+    rhats = np.nan_to_num(np.fmax(*(np.asarray(rhat(pair, "split")) for pair in pairs)), nan=0.0, posinf=np.inf)
+    names = [*(f"coordinate {i}" for i in range(x.shape[-1])), "the log density"]
+    worst = np.argsort(-rhats)
+    found = []
+    if rhats[worst[0]] > HIGH_RHAT:
+        found.append(
+            f"Chains disagree: R-hat of {names[worst[0]]} is {rhats[worst[0]]:.3f}, above {HIGH_RHAT}, and "
+            f"{int(np.sum(rhats > HIGH_RHAT))} of {len(rhats)} quantities are above it. Errors are too small. Raise "
+            "num_samples, or change variables."
+        )
+    chosen = [*worst[:NUM_CANDIDATES], len(rhats) - 1]
+    sizes = np.nan_to_num([min(float(split_ess(pair[..., i])) for pair in pairs) for i in chosen], nan=np.inf)
+    num_draws = values.shape[0] * values.shape[1]
+    least = max(min(LEAST_ESS, num_draws / 4), least_share * num_draws)
+    if sizes.min() < least:
+        found.append(
+            f"The effective size of {names[chosen[int(np.argmin(sizes))]]} is {sizes.min():,.0f}, below {least:,.0f}: "
+            "raise num_samples."
+        )
+    return found
+
+
+def _rounds_disagree(first: Round, second: Round) -> list[str]:
+    """A second round may follow the first into its blind spot. It is trusted where both say the same."""
+    found = []
+    change = second.evidence.log_evidence - first.evidence.log_evidence
+    error = np.hypot(np.nan_to_num(first.evidence.error), np.nan_to_num(second.evidence.error))
+    if not abs(change) <= MORE_EVIDENCE + NUM_ERRORS * error:
+        found.append(
+            f"The second round changed the log evidence by {change:.2g}: the first one missed mass, and this one may "
+            "miss more. Raise num_samples, or change variables."
+        )
+    draws = [np.asarray(flatten_draws(of.produced.draws), np.float64) for of in (first, second)]
+    middle, width = np.median(draws[1], axis=(0, 1)), np.std(draws[1], axis=(0, 1))
+    (mean, error), (new_mean, new_error) = (_means(np.arctan((x - middle) / np.fmax(width, 1e-30))) for x in draws)
+    z_scores = np.abs(new_mean - mean) / np.fmax(np.hypot(error, new_error), 1e-12)
+    if z_scores.max() > NUM_ERRORS:
+        found.append(
+            f"The two rounds disagree about coordinate {int(np.argmax(z_scores))} by {z_scores.max():.1f} standard "
+            "errors: raise num_samples, or change variables."
+        )
+    return found
+
+
+def _means(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of (chain, draw, ...), and their standard errors from the spread of the chains' means."""
+    means = values.mean(axis=1)
+    return means.mean(axis=0), means.std(axis=0) / np.sqrt(max(len(means) - 1, 1))
+
+
+def _squashed(values: np.ndarray) -> np.ndarray:
+    """Each component mapped into an interval, so that long tails do not hide behind an infinite variance."""
+    low, middle, high = np.quantile(values[:, ::10].reshape(-1, values.shape[-1]), (0.25, 0.5, 0.75), axis=0)
+    return np.arctan((values - middle) / np.where(high > low, high - low, 1.0))
+
+
+def _modes_disagree(report: ModeReport) -> list[str]:
+    """Chains that disagree about the weight of a mode, and modes without a visit that should have had some."""
+    found = []
+    matters = (report.weights > LEAST_WEIGHT) & (report.weights < 1 - LEAST_WEIGHT)
+    if len(modes := np.flatnonzero(matters & (report.rhat > HIGH_MODE_RHAT))):
+        found.append(
+            f"Chains disagree about the weights of modes {_first(modes)} (R-hat above {HIGH_MODE_RHAT}): raise "
+            "num_samples or jump_probability."
+        )
+    if report.guide_weights is not None and report.unseen_modes:
+        unseen = np.array(report.unseen_modes)
+        unseen = unseen[report.guide_weights[unseen] * report.labels.size > EXPECTED_VISITS]
+        # The guide never gives a mode less than a floor, whatever its weight: only what is above it counts.
+        unseen = unseen[report.guide_weights[unseen] > 1.5 * report.guide_weights.min()]
+        if len(unseen):
+            found.append(f"Modes {_first(unseen)} have weight in the guide and were never visited: raise num_samples.")
+    return found
+
+
+def _jumps_fail(frozen: Frozen, infos: Any) -> list[str]:
+    """Fewer jumps accepted than the fit promised."""
+    num_jumps, num_accepted = int(np.sum(infos.is_jump)), int(np.sum(infos.jump_accepted))
+    if not num_jumps:
+        return []
+    share, expected = num_accepted / num_jumps, frozen.guide_report.expected_acceptance
+    if num_accepted == 0:
+        return ["No jump was accepted: the guide does not fit. Chains move locally, and modes keep their starts."]
+    if share < expected - FEWER_JUMPS:
+        return [
+            f"{share:.0%} of jumps were accepted where {expected:.0%} were expected: part of the target lies where the "
+            "fit did not look. Give num_pilot=200, or raise num_samples."
+        ]
+    return []
+
+
+def _mass_is_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
+    """The population sees mass that the guide and the chains do not."""
+    found, coverage, population = [], frozen.guide_report.coverage, frozen.population
+    if coverage is not None and coverage.share > MANY_UNCOVERED:
+        found.append(
+            f"{coverage.share:.1%} of a population of particles (at most {coverage.upper:.1%}) lies where the guide "
+            "has hardly any density: mass may be missing, or its share may be wrong. Give a tighter region, or raise "
+            "max_evaluations."
+        )
+    if population is None:
+        return found
+    if not population.has_arrived:
+        found.append("The population did not reach the target within max_evaluations: there is no second opinion.")
+    else:
+        error = np.hypot(population.log_evidence_error, np.nan_to_num(evidence.error))
+        excess = population.log_evidence - evidence.log_evidence
+        if excess > MORE_MASS + NUM_ERRORS * error:
+            found.append(
+                f"The population's log evidence is {population.log_evidence:.2f} ± "
+                f"{population.log_evidence_error:.2f}, that of the chains {evidence.log_evidence:.2f}: the chains miss "
+                "mass. Give a tighter region, or more num_starts."
+            )
+    return found
+
+
+def _modes_are_missing(frozen: Frozen) -> list[str]:
+    """The search was still finding modes that matter when it ended."""
+    modes = frozen.modes
+    if modes.undiscovered_mass <= MANY_UNDISCOVERED or len(modes.logdensities) == 1:
+        return []
+    return [
+        f"Modes with {modes.undiscovered_mass:.1%} of the mass were seen only once or twice in {modes.num_starts:,} "
+        "starts: there are others. Raise num_starts, or use fewer modes by symmetry."
+    ]
+
+
+def _necks_are_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
+    """Climbs that did not end lead where the target is far denser than the guide: into the neck of a funnel."""
+    modes = frozen.modes
+    if modes.failed_ends is None or modes.failures.unconverged < MANY_FAILED * modes.num_starts:
+        return []
+    ends, heights = modes.failed_ends
+    ratios = heights - frozen.guide.on_host().at(ends).log_prob - evidence.log_evidence
+    if not np.mean(ratios > DENSER) > MANY_FAILED:
+        return []
+    return [
+        f"{modes.failures.unconverged} of {modes.num_starts:,} climbs did not end, and lead to where the target is "
+        f"over exp({DENSER:.0f}) times denser than the guide: a narrow part, as the neck of a funnel, may be missing. "
+        "Change variables."
+    ]
+
+
+def _density_is_at_fault(frozen: Frozen, produced: Produced) -> list[str]:
+    """Divergences, and starts that ran off."""
+    found, failures, modes = [], frozen.modes.failures, frozen.modes
+    share = float(np.mean(produced.infos.is_divergent))
+    if share > MANY_DIVERGENCES:
+        found.append(
+            f"{share:.1%} of steps diverged: raise target_acceptance, or change variables where the density has an "
+            "edge."
+        )
+    if (num := failures.escaped + failures.flat) > MANY_FLAT * modes.num_starts:
+        found.append(
+            f"{num} of {modes.num_starts:,} starts ran off to infinity or ended where the density does not fall: it "
+            "may be improper. Check its tails."
+        )
+    return found
+
+
+def _first(numbers: np.ndarray) -> str:
+    """Numbers with commas, the first five of many."""
+    text = ", ".join(str(number) for number in numbers[:5])
+    return text if len(numbers) <= 5 else f"{text} and {len(numbers) - 5} more"
