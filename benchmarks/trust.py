@@ -30,12 +30,31 @@ from typing import Any
 
 import jax
 import numpy as np
+from provenance import commit
 from trust_densities import CASES, Case
 from trust_verdict import run
 
 OUT = Path(__file__).resolve().parents[1] / "out" / "trust.json"
 VERDICTS = ("right", "warned-right", "warned", "SILENT", "failed", "slow")
 SLOW_SECONDS, SLOW_GIB = 120.0, 4.0
+COMMIT = commit("benchmarks")
+SAID: list[str] = []
+"""Lines of the table and of the totals."""
+PAGE = """# Right, or says so
+
+`vj.sample` with its defaults on densities with known truth. *right*: every mean, variance, probability and log Z
+agrees with the truth, and nothing is warned of. *warned-right*: all agree, and yet there is a warning. *warned*:
+something is wrong, and there is a warning. *SILENT*: something is wrong, without a word. *slow*: more than 120 s or 4
+GiB. `worst` is the quantity with the largest deviation, z its deviation in the standard errors that the package
+gives. Needles are modes whose basin is smaller than the bound that the mode report states; they are counted apart.
+Offsets of 10⁶ are warned of since float32 resolves 0.06 there.
+
+`{command}`, commit {commit}, 2 cores.
+
+```
+{table}
+```
+"""
 ADDRESS_SPACE = 24 * 2**30
 """A process that asks for more memory than this fails, before the machine does."""
 
@@ -47,6 +66,7 @@ def main() -> None:
     parser.add_argument("--families", nargs="*", help="names of families")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--timeout", type=float, default=SLOW_SECONDS, help="seconds that one call may take")
+    parser.add_argument("--page", type=Path, help="write the table to this file as well")
     parser.add_argument("--check-truths", action="store_true", help="compare the truths with exact draws")
     parser.add_argument("--one", help="run this density here, and print a line of JSON for each seed")
     options = parser.parse_args()
@@ -109,20 +129,35 @@ def run_elsewhere(case: Case, num_seeds: int, timeout: float) -> dict[str, Any]:
 
 def compare(cases: list[Case], options: argparse.Namespace) -> None:
     """The table, a row as soon as a density is done, then the totals."""
-    print(f"jax {jax.__version__}, float32, 64 chains of 1,000 draws, {options.seeds} seeds, defaults")
-    print(f"{'density':28}{'family':15}{'verdict':>26}{'worst':>18}{'z':>10}{'evaluations':>13}{'s':>7}{'GiB':>6}")
+    say(f"jax {jax.__version__}, float32, 64 chains of 1,000 draws, {options.seeds} seeds, defaults")
+    say(f"{'density':28}{'family':15}{'verdict':>26}{'worst':>18}{'z':>10}{'evaluations':>13}{'s':>7}{'GiB':>6}")
     outcomes = []
     pool = ThreadPoolExecutor(options.jobs)
     futures = [pool.submit(run_elsewhere, case, options.seeds, options.timeout) for case in cases]
     try:
         for future in as_completed(futures):
             outcomes.append(future.result())
-            print(table_row(outcomes[-1]), flush=True)
+            say(table_row(outcomes[-1]))
             OUT.parent.mkdir(exist_ok=True)
             OUT.write_text(json.dumps(outcomes, indent=1))
     finally:
         pool.shutdown(cancel_futures=True)
     print_totals(outcomes)
+    if options.page:
+        write_page(options.page)
+
+
+def say(text: str) -> None:
+    """Print a line, and remember it for the page."""
+    print(text, flush=True)
+    SAID.append(text)
+
+
+def write_page(path: Path) -> None:
+    """What was printed, as a page with the command and the commit."""
+    command = "python benchmarks/trust.py " + " ".join(sys.argv[1:])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PAGE.format(command=command, commit=COMMIT, table="\n".join(SAID)))
 
 
 def table_row(outcome: dict[str, Any]) -> str:
@@ -153,9 +188,9 @@ def print_totals(outcomes: list[dict[str, Any]]) -> None:
     searched = [(o["name"], record) for o in outcomes if not o["is_needle"] for record in o["runs"]]
     needles = [record["verdict"] for o in outcomes if o["is_needle"] for record in o["runs"]]
     counts = Counter(record["verdict"] for _, record in searched)
-    print(f"\n{len(searched)} runs: " + ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS))
+    say(f"\n{len(searched)} runs: " + ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS))
     if needles:
-        print("beyond the search: " + ", ".join(f"{n} {verdict}" for verdict, n in Counter(needles).items()))
+        say("beyond the search: " + ", ".join(f"{n} {verdict}" for verdict, n in Counter(needles).items()))
     for kind in ("mean", "probability", "log Z"):
         z = [
             row["z"]
@@ -165,18 +200,18 @@ def print_totals(outcomes: list[dict[str, Any]]) -> None:
             if row["kind"] == kind and np.isfinite(row["z"])
         ]
         if z:
-            print(f"|z| < 2 where right, {kind}: {100 * np.mean(np.abs(z) < 2):.1f} % of {len(z):,}")
+            say(f"|z| < 2 where right, {kind}: {100 * np.mean(np.abs(z) < 2):.1f} % of {len(z):,}")
     for name, record in searched:
         if record["verdict"] == "SILENT":
             row = worst(record["rows"])
             text = f"{row['estimate']:.4g} ± {row['error']:.2g}, truth {row['truth']:.4g}, z {row['z']:.4g}"
-            print(f"SILENT  {name}, seed {record['seed']}: {row['name']} {text}")
+            say(f"SILENT  {name}, seed {record['seed']}: {row['name']} {text}")
     for name, record in searched:
         if record["verdict"] == "warned-right":
-            print(f"needless  {name}, seed {record['seed']}: {' | '.join(record['warnings'])[:200]}")
+            say(f"needless  {name}, seed {record['seed']}: {' | '.join(record['warnings'])[:200]}")
     for name, record in searched:
         if record["verdict"] in ("failed", "slow"):
-            print(f"{record['verdict']}  {name}, seed {record['seed']}: {record.get('message', '')[:200]}")
+            say(f"{record['verdict']}  {name}, seed {record['seed']}: {record.get('message', '')[:200]}")
 
 
 def check_truths(cases: list[Case]) -> None:

