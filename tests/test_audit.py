@@ -158,12 +158,12 @@ def with_population(good, **changed):
 
 def test_a_population_that_sees_more_mass_is_told(good):
     log_evidence = good["evidence"].log_evidence
-    more = with_population(good, log_evidence=log_evidence + 2.0, log_evidence_error=0.1)
+    more = with_population(good, log_evidence=log_evidence + 4.0, log_evidence_error=0.1)
     found = only_sentence(good, frozen=more)
     assert found.startswith("The population's log evidence is ")
     assert "the chains miss mass" in found
     assert sentences(good, frozen=more._replace(population=None)) == ()
-    unsure = with_population(good, log_evidence=log_evidence + 2.0, log_evidence_error=0.6)
+    unsure = with_population(good, log_evidence=log_evidence + 4.0, log_evidence_error=0.6)
     assert sentences(good, frozen=unsure) == (), "four standard errors"
     less = with_population(good, log_evidence=log_evidence - 9.0, log_evidence_error=0.1)
     assert sentences(good, frozen=less) == (), "a population that lost a mode says nothing about the chains"

@@ -157,9 +157,9 @@ def test_a_mode_that_chains_alone_saw_is_found_in_the_second_round():
     first = found_by(PAIR.logdensity, starts)
     assert len(first.modes.logdensities) == 1
     produced = produced_at(np.asarray(PAIR.sample(KEY, 60)).reshape(4, 15, 2))
-    second = rediscover(KEY, PAIR.logdensity, starts, None, first, produced, BUDGET, False)
+    second = rediscover(KEY, PAIR.logdensity, starts, None, BUDGET, False, first, produced)
     assert len(second.modes.logdensities) == 2
     assert second.more().flat.shape == (60, 2)
     lost = produced_at(np.asarray(PAIR.means[0] + 0.1 * jax.random.normal(KEY, (4, 15, 2))))
-    again = rediscover(KEY, PAIR.logdensity, starts, None, first, lost, BUDGET, False)
+    again = rediscover(KEY, PAIR.logdensity, starts, None, BUDGET, False, first, lost)
     assert len(again.modes.logdensities) == 1

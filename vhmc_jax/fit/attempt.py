@@ -33,7 +33,7 @@ NUM_ITERATIONS = 3
 GENEROUS = 0.1
 """Thrift of the last attempt where Laplace's Gaussians do not suffice."""
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Numbers of components of guides that are fitted to a population."""
+"""Numbers of components of guides that are fitted to draws."""
 MOST_ROUNDS, LEAST_RISE = 5, 0.02
 """Rounds of refinement, and the rise of the acceptance for which another one is made."""
 
@@ -85,7 +85,7 @@ class Attempt(NamedTuple):
     def padded(self) -> Self:
         """The same guide with a number of components that others are likely to have: the heaviest stand there twice.
 
-        A fit to a population has another number of components for every key, and each number is another program.
+        A fit to draws has another number of components for every key, and each number is another program.
         """
         guide, modes = self.guide, self.component_modes
         missing = next(number for number in SIZES if number >= len(modes) or number == SIZES[-1]) - len(modes)

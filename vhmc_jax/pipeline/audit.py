@@ -27,7 +27,7 @@ LEAST_ESS = 400.0
 LEAST_SHARE, LEAST_SHARE_AGAIN = 0.0, 0.2
 """The same as a share of the draws, in a first and in a second round. The second has to make up for what the first one
 could not do: a guide that fits, and not chains that are slow and have seen the same."""
-NUM_CANDIDATES = 4
+NUM_CANDIDATES = 2
 """Coordinates whose effective size is computed: those of the greatest R-hat."""
 MANY_UNCOVERED = 0.08
 """Share of the population that the guide leaves uncovered from which it is said."""
@@ -142,7 +142,7 @@ def _chains_disagree(produced: Produced, least_share: float) -> list[str]:
             f"{int(np.sum(rhats > HIGH_RHAT))} of {len(rhats)} quantities are above it. Errors are too small. Raise "
             "num_samples, or change variables."
         )
-    chosen = [*worst[:NUM_CANDIDATES], len(rhats) - 1]
+    chosen = [*worst[:NUM_CANDIDATES], *({len(rhats) - 1} - set(worst[:NUM_CANDIDATES]))]
     sizes = np.nan_to_num([min(float(split_ess(pair[..., i])) for pair in pairs) for i in chosen], nan=np.inf)
     num_draws = values.shape[0] * values.shape[1]
     least = max(min(LEAST_ESS, num_draws / 4), least_share * num_draws)

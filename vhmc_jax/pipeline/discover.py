@@ -122,10 +122,10 @@ def rediscover(
     logdensity_fn: Callable,
     region: PyTree | Callable,
     num_starts: int | None,
-    found: Discovered,
-    produced: Produced,
     max_evaluations: int,
     progress: bool,
+    found: Discovered,
+    produced: Produced,
 ) -> Discovered:
     """Climb from the draws of a first round too, and hand them on to the fit as a population.
 

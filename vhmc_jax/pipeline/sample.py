@@ -125,7 +125,7 @@ def sample(
         keys = [random.as_jax_key(key) for key in random.split(key_again, 5)]
         key_discover, key_fit, key_tune, key_produce, key_judge = keys
         before = Round(produced, judged.evidence)
-        where = logdensity_fn, region, num_starts, found, produced, budget, progress
+        where = logdensity_fn, region, num_starts, budget, progress, found, produced
         found = phases.run("rediscover", rediscover, key_discover, *where)
         fitted = phases.run("refit", fit, key_fit, logdensity_fn, found, options, None, True)
         frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
