@@ -173,7 +173,9 @@ def compare(target: Any, samplers: dict[str, Callable], num_samples: int) -> tup
     for number, (name, run) in enumerate(samplers.items()):
         print(name, flush=True)
         outcomes[name] = run(jax.random.key(number), num_samples)
-        reports[name] = vj.diagnostics.mode_report(outcomes[name].draws, target, infos=_jumps_aside(outcomes[name]))
+        reports[name] = vj.diagnostics.mode_report(
+            outcomes[name].draws, target, mode_of=target.mode_of, infos=_jumps_aside(outcomes[name])
+        )
     print("\n" + table(target, outcomes, reports))
     return outcomes, reports
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vhmc_jax import targets
+from vhmc_jax import diagnostics, targets
 
 FACTORIES = {
     "correlated_gaussian": targets.correlated_gaussian,
@@ -203,3 +203,11 @@ def test_bad_factory_argument_is_refused():
         targets.far_pair(weight=1.0)
     with pytest.raises(ValueError, match="dim"):
         targets.high_dimensional_pair(0)
+
+
+def test_a_target_tells_modes_apart_in_a_mode_report():
+    target = targets.gmm40()
+    draws = target.sample(jax.random.key(0), 400).reshape(4, 100, 2)
+    report = diagnostics.mode_report(draws, target, mode_of=target.mode_of)
+    assert len(report.weights) == 36
+    np.testing.assert_allclose(report.weights, target.mode_weights, atol=0.06)

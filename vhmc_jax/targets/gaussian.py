@@ -107,7 +107,7 @@ class GaussianMixtureTarget:
         """Exact weights of the modes: those of the components, summed over the components that merge."""
         return np.bincount(self.mode_of, weights=self.weights)
 
-    def component_logdensities(self, x: Array) -> Array:
+    def component_log_probs(self, x: Array) -> Array:
         """Log of each weighted component density at x, without the normalising constant; shape (k,)."""
         weights, means, whitenings = (jnp.asarray(a, x.dtype) for a in (self.weights, self.means, self.whitenings))
         centred = x - means
@@ -122,11 +122,11 @@ class GaussianMixtureTarget:
     def logdensity(self, x: Array) -> Array:
         """Log density at one point, a flat vector of length d; computed in the dtype of x."""
         log_normalizer = jnp.asarray(self.log_normalizer, x.dtype)
-        return log_normalizer + jax.nn.logsumexp(self.component_logdensities(x))
+        return log_normalizer + jax.nn.logsumexp(self.component_log_probs(x))
 
     def responsibilities(self, x: Array) -> Array:
         """Probabilities that x came from each of the components, shape (k,)."""
-        return jax.nn.softmax(self.component_logdensities(x))
+        return jax.nn.softmax(self.component_log_probs(x))
 
     def mode_responsibilities(self, x: Array) -> Array:
         """Probabilities that x came from each of the modes: responsibilities, merged components summed."""
