@@ -13,35 +13,22 @@ References
    adaptive sequential Monte Carlo, Scandinavian Journal of Statistics 38, 2011, on the choice of the temperatures.
 """
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_array, as_count
-from vhmc_jax.base import Array, PyTree, State
+from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity, require_scalar, unravel_rows
-from vhmc_jax.kernels.hmc import hmc
-from vhmc_jax.programs import SOON_COMPILED, program
 from vhmc_jax.search.reference import Reference, reference_of
+from vhmc_jax.search.tempering import Particles, Tempered, first_particles, moved
 
 EFFECTIVE_SHARE = 0.5
 """The next temperature is the one at which the weights have this effective size, as a share of the particles."""
-
-NUM_LEAPFROG_STEPS = 3
-"""Of one move. Particles have step sizes of their own, so their trajectories differ in length."""
-
-WANTED_ACCEPTANCE, GAIN = 0.75, 0.6
-"""After a move the logarithm of a particle's step size changes by the gain times what its acceptance is above this."""
-
-MAX_DENSE = 64
-"""Up to this dimension the mass is a matrix, where there are particles enough to estimate one."""
 
 DRAWS_PER_PARTICLE, ENOUGH_ALIVE = (1, 4, 16, 64), 0.5
 """First draws for each particle: more of them until so many, as a share of the particles, have a positive density."""
@@ -109,36 +96,6 @@ class Population(NamedTuple):
         """Positions as flat rows, shape (n, d)."""
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.positions)]
         return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Tempered:
-    """log π_t, a callable pytree."""
-
-    density: FlatDensity
-    reference: Callable
-    temperature: Array
-
-    def __call__(self, x: Array) -> Array:
-        """The log density, −∞ where either is not a number."""
-        return self.combine(self.density(x), self.reference(x))
-
-    def combine(self, target: Array, reference: Array) -> Array:
-        """(1 − t) log r + t log π of values, or of gradients. At t = 1 a reference of −∞ does not count."""
-        share = 1 - self.temperature
-        return self.temperature * target + jnp.where(share > 0, share * reference, 0.0)
-
-
-class _Particles(NamedTuple):
-    """Positions with values and gradients of both densities, and a step size for each."""
-
-    x: Array
-    target: Array
-    target_grad: Array
-    reference: Array
-    reference_grad: Array
-    step_sizes: Array
 
 
 def population(
@@ -210,7 +167,7 @@ def population(
             temperature = min(1.0, temperature + increase)
             weights, log_mean, share = _weights(increase * log_ratios)
             log_evidence, variance = log_evidence + log_mean, variance + (1 / share - 1) / num_particles
-            particles, acceptance, cost = _moved(
+            particles, acceptance, cost = moved(
                 random.as_jax_key(random.fold_in(key_moves, len(stages))),
                 Tempered(density, reference.log_prob, as_array(temperature, particles.x.dtype)),
                 _chosen(particles, _resample(generator, weights)),
@@ -234,7 +191,7 @@ def population(
 
 def _alive(
     generator: np.random.Generator, density: FlatDensity, reference: Reference, num_particles: int
-) -> tuple[_Particles, int, int, int]:
+) -> tuple[Particles, int, int, int]:
     """First particles of positive density, how many were drawn, how many of those had one, and the gradients taken.
 
     Where the density is zero in most of the region, more are drawn.
@@ -243,7 +200,7 @@ def _alive(
     for factor in DRAWS_PER_PARTICLE:
         x = reference.draws(factor * num_particles)
         num_gradients += len(x)
-        blocks = [_first(density, reference.log_prob, block) for block in np.split(x, factor)]
+        blocks = [first_particles(density, reference.log_prob, block) for block in np.split(x, factor)]
         drawn = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
         alive = np.flatnonzero(np.isfinite(drawn.target))
         if len(alive) >= ENOUGH_ALIVE * num_particles:
@@ -285,76 +242,6 @@ def _resample(generator: np.random.Generator, weights: np.ndarray) -> np.ndarray
     return np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
 
 
-def _chosen(particles: _Particles, numbers: np.ndarray) -> _Particles:
+def _chosen(particles: Particles, numbers: np.ndarray) -> Particles:
     """The particles of these numbers."""
     return jax.tree.map(lambda leaf: np.asarray(leaf)[numbers], particles)
-
-
-def _moved(rng_key: Array, tempered: Tempered, particles: _Particles, num_moves: int) -> tuple[_Particles, float, int]:
-    """The particles after their moves, with the mean acceptance and the gradients taken."""
-    inverse_mass = _inverse_mass(np.asarray(particles.x, np.float64)).astype(particles.x.dtype)
-    moved, acceptance = _move(rng_key, tempered, particles, inverse_mass, np.int32(num_moves))
-    cost = len(particles.x) * (NUM_LEAPFROG_STEPS * num_moves + 1)
-    return jax.tree.map(np.asarray, moved), float(acceptance), cost
-
-
-def _inverse_mass(x: np.ndarray) -> np.ndarray:
-    """Covariance of the particles, or its diagonal."""
-    num, dim = x.shape
-    variances = x.var(axis=0)
-    variances = np.where(variances > 0, variances, 1e-12 + 1e-6 * np.mean(x**2))
-    if dim > MAX_DENSE or num < 4 * dim:
-        return variances
-    scales = np.sqrt(variances)
-    white = (x - x.mean(axis=0)) / scales
-    correlations = 0.98 * (white.T @ white) / num + 0.02 * np.eye(dim)
-    return scales[:, None] * correlations * scales
-
-
-@functools.partial(program, options=SOON_COMPILED)
-def _first(density: FlatDensity, reference: Callable, x: Array) -> _Particles:
-    """Values and gradients at the first draws."""
-    step_size = x.shape[1] ** -0.25
-    parts = jax.vmap(lambda x: _values(density, reference, x))(x)
-    return _Particles(x, *parts, jnp.full(len(x), step_size, x.dtype))
-
-
-def _values(density: FlatDensity, reference: Callable, x: Array) -> tuple[Array, Array, Array, Array]:
-    value, gradient = jax.value_and_grad(density.value)(x)
-    reference_value, reference_gradient = jax.value_and_grad(reference)(x)
-    value = jnp.where(jnp.isnan(value) | (value == jnp.inf), -jnp.inf, value)
-    return value, gradient, reference_value, reference_gradient
-
-
-@functools.partial(program, options=SOON_COMPILED)
-def _move(
-    rng_key: Array, tempered: Tempered, particles: _Particles, inverse_mass: Array, num_moves: Array
-) -> tuple[_Particles, Array]:
-    """Moves of every particle under π_t, each with a step size that follows its own acceptance."""
-
-    def one(number: Array, particle: _Particles) -> tuple[_Particles, Array]:
-        def move(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
-            state, step_size, total = carry
-            kernel = hmc(
-                tempered,
-                step_size=step_size,
-                num_integration_steps=NUM_LEAPFROG_STEPS,
-                inverse_mass_matrix=inverse_mass,
-            )
-            key = random.fold_in(random.fold_in(rng_key, number), i)
-            state, info = kernel.step(key, state)
-            rate = info.acceptance_rate.astype(step_size.dtype)
-            return state, step_size * jnp.exp(GAIN * (rate - WANTED_ACCEPTANCE)), total + rate
-
-        start = State(
-            particle.x,
-            tempered.combine(particle.target, particle.reference),
-            tempered.combine(particle.target_grad, particle.reference_grad),
-        )
-        zero = jnp.zeros((), particle.x.dtype)
-        state, step_size, total = jax.lax.fori_loop(0, num_moves, move, (start, particle.step_sizes, zero))
-        parts = _values(tempered.density, tempered.reference, state.position)
-        return _Particles(state.position, *parts, step_size), total / num_moves.astype(total.dtype)
-
-    moved, rates = jax.vmap(one)(jnp.arange(len(particles.x)), particles)
-    return moved, jnp.mean(rates)
