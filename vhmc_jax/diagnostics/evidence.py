@@ -22,13 +22,11 @@ from vhmc_jax.diagnostics.draws import check_draws, flatten_draws, map_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
 from vhmc_jax.diagnostics.modes.labels import modes_of_components, shares_of_modes, values_at
-from vhmc_jax.diagnostics.pareto import pareto_k
+from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K, pareto_k
 from vhmc_jax.diagnostics.strata import Strata
 from vhmc_jax.guide import require_guide
 
 MAX_GUIDE_DRAWS = 100_000
-HIGH_PARETO_K = 0.7
-"""Above it the tails of the guide are too light for importance sampling."""
 LIGHT_TAILS = 0.1
 """By how much importance sampling may then differ from the bridge before it is said."""
 COARSE = 0.05

@@ -9,6 +9,8 @@ ROUNDING = 1e-12
 """Log weights that differ by less count as equal. A guide that is the target itself then has no tail."""
 
 
+HIGH_PARETO_K = 0.7
+"""Above it the importance weights have no variance that a sample could show: the guide's tails are too light."""
 LEAST_LOG = -600.0
 """Log weights so far below the greatest count as nothing. Exceedances near exp(-700) would overflow when inverted."""
 

@@ -5,6 +5,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from vhmc_jax.base import Array
+from vhmc_jax.guide.distances import squared_distances
 from vhmc_jax.search import Modes
 
 
@@ -56,3 +57,10 @@ def laplace(flat_modes: Array, modes: Modes, df: float | None = None) -> Compone
         return found
     spread = df / (df - 2) if df > 2 else 1.0
     return found.scaled(np.sqrt(spread * (df + covariances.shape[-1]) / df))
+
+
+def modes_at(x: np.ndarray, flat_modes: Array, modes: Modes) -> np.ndarray:
+    """The mode whose Laplace approximation, with its height, is greatest at points (n, d): shape (n,)."""
+    whitenings = np.linalg.inv(np.linalg.cholesky(np.asarray(modes.covariances, np.float64)))
+    squared = squared_distances(x, np.asarray(flat_modes, np.float64), whitenings)
+    return np.argmax(np.asarray(modes.logdensities, np.float64) - 0.5 * squared, axis=1)

@@ -13,6 +13,7 @@ from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.diagnostics.draws import flatten_draws
+from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K
 from vhmc_jax.fit.assess import Judged
 from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.components import laplace
@@ -25,8 +26,6 @@ from vhmc_jax.guide import Mixture
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
 
-HIGH_PARETO_K = 0.7
-"""Above it the importance weights have no variance that a sample could show."""
 WELL_COVERED = 0.02
 """Share of a population that a guide may leave uncovered."""
 ACCEPTABLE = 0.5

@@ -5,12 +5,11 @@ from typing import NamedTuple, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 
 from vhmc_jax.base import Array
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.diagnostics.ess import ess
-from vhmc_jax.fit.components import Components
+from vhmc_jax.fit.components import Components, modes_at
 from vhmc_jax.fit.em import fit_mixture
 from vhmc_jax.fit.local_draws import LocalDraws, draw_locally
 from vhmc_jax.fit.options import FitOptions
@@ -81,16 +80,16 @@ class LocalFit(NamedTuple):
             num_draws=options.draws_per_chain,
             num_warmup=options.num_warmup,
         )
-        labels = _labels(flat_modes, modes.logdensities, _scale_trils(modes), draws.positions)
-        belongs = np.asarray(labels) == padded[:, None, None]
+        labels = _labels(draws.positions, flat_modes, modes)
+        belongs = labels == padded[:, None, None]
         return cls._fitted(padded, flat_modes, modes, draws, belongs)._replace(modes=numbers)
 
     @classmethod
     def of_pilot(cls, flat_modes: Array, modes: Modes, positions: Array, logdensities: Array) -> Self:
         """From draws of the whole target, flat (chain, draw, d): every mode has its share of them."""
         num_modes = len(flat_modes)
-        labels = _labels(flat_modes, modes.logdensities, _scale_trils(modes), positions)
-        belongs = np.asarray(labels) == np.arange(num_modes)[:, None, None]
+        labels = _labels(positions, flat_modes, modes)
+        belongs = labels == np.arange(num_modes)[:, None, None]
         unknown = jnp.full(num_modes, jnp.nan)
         repeated = [jnp.broadcast_to(array, (num_modes, *array.shape)) for array in (positions, logdensities)]
         draws = LocalDraws(repeated[0], repeated[1], unknown, unknown, jnp.int32(0))
@@ -141,15 +140,10 @@ def _scale_trils(modes: Modes) -> Array:
     return jnp.asarray(np.linalg.cholesky(np.asarray(modes.covariances)))
 
 
-@jax.jit
-def _labels(modes: Array, logdensities: Array, scale_trils: Array, draws: Array) -> Array:
-    """The mode whose Laplace approximation, with its height, is greatest at each draw of (..., d)."""
-
-    def label(x: Array) -> Array:
-        white = jax.vmap(lambda scale, mode: solve_triangular(scale, x - mode, lower=True))(scale_trils, modes)
-        return jnp.argmax(logdensities - 0.5 * jnp.sum(white**2, axis=-1))
-
-    return jax.vmap(label)(draws.reshape(-1, draws.shape[-1])).reshape(draws.shape[:-1])
+def _labels(draws: Array, flat_modes: Array, modes: Modes) -> np.ndarray:
+    """The mode in whose reach each draw of (..., d) lies."""
+    rows = np.asarray(draws).reshape(-1, draws.shape[-1])
+    return modes_at(rows, flat_modes, modes).reshape(draws.shape[:-1])
 
 
 @jax.jit

@@ -3,10 +3,9 @@
 import numpy as np
 
 from vhmc_jax.base import Array
-from vhmc_jax.fit.components import Components
+from vhmc_jax.fit.components import Components, modes_at
 from vhmc_jax.fit.em import fit_mixture
 from vhmc_jax.fit.shrinkage import GaussianFit
-from vhmc_jax.guide.distances import squared_distances
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
 
@@ -46,10 +45,3 @@ def components_of_mass(rng_key: Array, population: Population, flat_modes: Array
     found = fit_mixture(rng_key, x, one, effective_size=WORTH * num, max_components=most).mixture
     means, scale_trils = (np.asarray(array, np.float64) for array in (found.means, found.scale_trils))
     return Components(means, scale_trils, modes_at(means, flat_modes, modes))
-
-
-def modes_at(x: np.ndarray, flat_modes: Array, modes: Modes) -> np.ndarray:
-    """The mode whose Laplace approximation, with its height, is greatest at points (n, d): shape (n,)."""
-    whitenings = np.linalg.inv(np.linalg.cholesky(np.asarray(modes.covariances, np.float64)))
-    squared = squared_distances(x, np.asarray(flat_modes, np.float64), whitenings)
-    return np.argmax(np.asarray(modes.logdensities, np.float64) - 0.5 * squared, axis=1)
