@@ -27,7 +27,7 @@ from vhmc_jax.kernels import (
 )
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
-from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
+from vhmc_jax.runner import AdaptedStepSize, Chains, TunedTrajectory, adapt_step_size, run_chains, tune
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
 
 __version__ = version("vhmc-jax")
@@ -57,6 +57,7 @@ __all__ = [
     "State",
     "StudentTMixture",
     "TrustWarning",
+    "TunedTrajectory",
     "VHMCInfo",
     "__version__",
     "adapt_step_size",
@@ -80,6 +81,7 @@ __all__ = [
     "run_chains",
     "sample",
     "targets",
+    "tune",
     "vhmc",
     "with_jumps",
 ]

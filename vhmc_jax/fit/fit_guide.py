@@ -141,7 +141,7 @@ def fit_modes(
         coverage = attempt.coverage_of(population)
     is_laplace = is_laplace and local is None and population is None
     if not is_laplace:
-        attempt = fitting.generous().assess(attempt.pool).padded()
+        attempt = fitting.generous().grown(fitting.generous().assess(attempt.pool)).padded()
     return attempt.guide, _report(fitting, attempt, local, population, coverage, is_laplace)
 
 
