@@ -5,14 +5,16 @@ from importlib.metadata import version
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State, TrustWarning
 from vhmc_jax.fit import FitOptions, GuideReport, estimate_log_envelope, fit_guide
-from vhmc_jax.guide import GaussianMixture, Guide, StudentTMixture
+from vhmc_jax.guide import GaussianMixture, Guide, ProductMixture, StudentTMixture
 from vhmc_jax.kernels import (
+    BlockJumpInfo,
     ComposedInfo,
     ComposedState,
     EquipotentialInfo,
     JumpInfo,
     MagneticState,
     VHMCInfo,
+    block_jump,
     cycle,
     equipotential,
     hmc,
@@ -34,6 +36,7 @@ __version__ = version("vhmc-jax")
 
 __all__ = [
     "AdaptedStepSize",
+    "BlockJumpInfo",
     "Box",
     "Chains",
     "ComposedInfo",
@@ -52,6 +55,7 @@ __all__ = [
     "Modes",
     "Phase",
     "Population",
+    "ProductMixture",
     "Proposal",
     "Result",
     "State",
@@ -61,6 +65,7 @@ __all__ = [
     "VHMCInfo",
     "__version__",
     "adapt_step_size",
+    "block_jump",
     "box",
     "cycle",
     "diagnostics",
