@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from vhmc_jax.density import FlatDensity
+from vhmc_jax.diagnostics.modes.labels import shares_of_modes
 from vhmc_jax.fit.assess import Judged, judge
 from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.coverage import Coverage, coverage_of
@@ -84,6 +85,10 @@ class Attempt(NamedTuple):
     def with_cost_of(self, other: Self) -> Self:
         """The same, with the evaluations of a later attempt counted."""
         return self._replace(pool=self.pool._replace(num_densities=other.pool.num_densities))
+
+    def with_further_cost(self, num_densities: int) -> Self:
+        """The same, with so many further evaluations counted."""
+        return self._replace(pool=self.pool._replace(num_densities=self.pool.num_densities + num_densities))
 
     def padded(self) -> Self:
         """The same guide with a number of components that others are likely to have: the heaviest stand there twice.
@@ -195,7 +200,9 @@ class Fitting(NamedTuple):
         component_modes = kept.modes
         if self.options.defensive_weight > 0:
             component_modes = np.append(component_modes, -1)
-        judged = judge(pool, found.log_pool, guide, component_modes, self.options.num_tries, self.generator)
+        _, log_prob, shares = guide.on_host().at(pool.points)
+        shares, _ = shares_of_modes(shares, component_modes)
+        judged = judge(pool.logdensities, found.log_pool, log_prob, shares, self.options.num_tries, self.generator)
         return Attempt(pool, found, kept, pool.scales[is_kept], guide, component_modes, mode_weights, errors, judged)
 
     def _is_kept(self, pool: Pool, weights: np.ndarray, mode_weights: np.ndarray) -> np.ndarray:

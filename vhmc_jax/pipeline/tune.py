@@ -11,6 +11,7 @@ from vhmc_jax.arguments import as_parameter
 from vhmc_jax.base import Array, Kernel, as_pytree_function
 from vhmc_jax.density import unravel_rows
 from vhmc_jax.fit import GuideReport
+from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.pipeline.fit import Fitted
 from vhmc_jax.pipeline.frozen import Frozen
@@ -103,7 +104,7 @@ def tune(
     The frozen parameters.
     """
     friction = FRICTION if tuning.friction is None else tuning.friction
-    report, (covariances, weights) = fitted.report, _shapes(fitted)
+    report = fitted.report
     frozen = Frozen(
         modes=fitted.modes,
         guide=fitted.guide,
@@ -114,14 +115,15 @@ def tune(
         step_size=np.nan,
         num_integration_steps=NUM_STEPS,
         friction=friction,
-        inverse_mass_matrix=inverse_mass_of(covariances, weights),
+        inverse_mass_matrix=_inverse_mass(fitted),
         acceptance_rate=np.nan,
         population=fitted.population,
         notes=fitted.notes,
     )
     if report.is_laplace:
-        wanted = float(tuning.target_acceptance)
-        step_size = step_size_for(wanted, covariances, weights, frozen.inverse_mass_matrix, NUM_STEPS, friction)
+        wanted, covariances = float(tuning.target_acceptance), np.asarray(fitted.modes.covariances, np.float64)
+        mass, weights = frozen.inverse_mass_matrix, report.mode_weights
+        step_size = step_size_for(wanted, covariances, weights, mass, NUM_STEPS, friction)
         tuned = Tuned(frozen._replace(step_size=step_size), Cost(0, 0))
     else:
         tuned = _tried(rng_key, logdensity_fn, frozen, tuning.target_acceptance)
@@ -170,19 +172,30 @@ def _interval(step_size: Any) -> tuple[Any, Any]:
     return step_size / SEVERAL_SCALES, step_size
 
 
-def _modes_of(frozen: Frozen, x: np.ndarray) -> np.ndarray:
-    """The mode that each of the rows is in, by the guide's components."""
+def _modes_of(frozen: Frozen, x: np.ndarray) -> np.ndarray | None:
+    """The mode that each of the rows is in, by the guide's components; None where it has none."""
+    if isinstance(frozen.guide, ProductMixture):
+        return None
     return frozen.guide_report.component_modes[np.argmax(frozen.guide.on_host().at(x).shares, axis=1)]
 
 
-def _shapes(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-    """Covariances and weights of the modes, or of the guide's components where Laplace's Gaussians do not suffice."""
+def _inverse_mass(fitted: Fitted) -> np.ndarray:
+    """From the modes where Laplace's Gaussians describe them, else from the guide's components."""
     if fitted.report.is_laplace:
-        return np.asarray(fitted.modes.covariances, np.float64), fitted.report.mode_weights
-    is_local = fitted.report.component_modes >= 0
-    factors = np.asarray(fitted.guide.scale_trils, np.float64)[is_local]
-    weights = fitted.guide.on_host().weights[is_local]
-    return factors @ factors.swapaxes(1, 2), weights / weights.sum()
+        return inverse_mass_of(np.asarray(fitted.modes.covariances, np.float64), fitted.report.mode_weights)
+    if not isinstance(fitted.guide, ProductMixture):
+        return _inverse_mass_of_mixture(fitted.guide, fitted.report.component_modes >= 0)
+    inverse_mass = np.zeros((fitted.guide.dim, fitted.guide.dim))
+    for block, mixture in zip(fitted.guide.blocks, fitted.guide.mixtures, strict=True):
+        part = _inverse_mass_of_mixture(mixture, np.ones(mixture.num_components, bool))
+        inverse_mass[np.ix_(block, block)] = np.diag(part) if part.ndim == 1 else part
+    return np.diagonal(inverse_mass) if fitted.guide.dim > MAX_DENSE else inverse_mass
+
+
+def _inverse_mass_of_mixture(mixture: Mixture, is_local: np.ndarray) -> np.ndarray:
+    factors = np.asarray(mixture.scale_trils, np.float64)[is_local]
+    weights = mixture.on_host().weights[is_local]
+    return inverse_mass_of(factors @ factors.swapaxes(1, 2), weights / weights.sum())
 
 
 def inverse_mass_of(matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
