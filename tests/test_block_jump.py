@@ -165,6 +165,13 @@ def test_mixes_between_a_thousand_modes():
 # What one step does.
 
 
+@jax.jit
+def one_step(kernel, positions):
+    """The states of many chains before a step and after it, and the infos."""
+    states = jax.vmap(kernel.init)(positions)
+    return states, *jax.vmap(kernel.step)(jax.random.split(KEY, len(positions)), states)
+
+
 def test_acceptance_is_the_ratio():
     """By its definition, in single precision with a log density that is rounded to 1/128."""
 
@@ -173,8 +180,7 @@ def test_acceptance_is_the_ratio():
 
     guide, num = gaussian_guide(jnp.float32), 300
     kernel = vj.block_jump(logdensity, guide, num_jumps=1)
-    states = jax.vmap(kernel.init)(CORRELATED.sample(KEY, num, jnp.float32))
-    new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, num), states)
+    states, new_states, infos = one_step(kernel, CORRELATED.sample(KEY, num, jnp.float32))
     moved = np.asarray(infos.is_accepted)
     changed = np.asarray(new_states.position != states.position)
     # Either block, whole or not at all.
@@ -211,8 +217,7 @@ def test_a_block_jumps_where_the_others_may_not():
         return jnp.where(x[1] > 0.0, jnp.nan, CORRELATED.logdensity(x))
 
     kernel = vj.block_jump(walled, gaussian_guide(jnp.float64))
-    states = jax.vmap(kernel.init)(jnp.tile(jnp.array([0.0, -1e-9, 0.0]), (200, 1)))
-    new_states, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 200), states)
+    _, new_states, infos = one_step(kernel, jnp.tile(jnp.array([0.0, -1e-9, 0.0]), (200, 1)))
     position = np.asarray(new_states.position)
     assert np.all(position[:, 1] <= 0)
     assert np.all(np.isfinite(np.asarray(new_states.logdensity)))

@@ -93,7 +93,8 @@ class PreparedProduct:
             raise ValueError(f"x must be a flat vector of length {self.dim}, got shape {x.shape}")
         white = products(self.whitenings, self._in_blocks(x)[:, None] - self.means)
         log_probs = self.log_norms + self._radial(jnp.sum(white**2, axis=2))
-        return jax.nn.logsumexp(log_probs, axis=1)
+        # Components first: XLA does not vectorise a sum over a short last axis. It took up to twice as long.
+        return jax.nn.logsumexp(log_probs.T, axis=0)
 
     def _radial(self, squared: Array) -> Array:
         """Log densities of the standard noise at squared distances (b, k)."""
