@@ -124,3 +124,18 @@ def test_a_density_without_a_peak():
     assert worst_z(radius**2, [2.0]) < 4
     assert worst_z(radius, [1.15]) > 4
     assert evidence_z(result, np.log(2 * np.pi)) < 4
+
+
+def signs(x):
+    """2¹² modes: each coordinate is 4 with weight 0.3, else −4."""
+    return jnp.sum(jnp.logaddexp(jnp.log(0.7) - 0.5 * (x + 4) ** 2, jnp.log(0.3) - 0.5 * (x - 4) ** 2))
+
+
+def test_more_modes_than_are_listed():
+    result = sampled(signs, cube(12, -10.0, 10.0))
+    assert result.is_trusted
+    assert isinstance(result.frozen.guide, vj.ProductMixture)
+    x = np.asarray(result.draws)
+    assert worst_z((x > 0).astype(float), np.full(12, 0.3)) < 4
+    assert worst_z(((x[..., :1] > 0) & (x[..., 1:2] > 0)).astype(float), [0.09]) < 4
+    assert evidence_z(result, 6 * np.log(2 * np.pi)) < 4
