@@ -1,10 +1,12 @@
-"""Blocks of coordinates found from draws, and products of mixtures fitted to them. All of it runs in NumPy."""
+"""Blocks of coordinates found from the density, and products of mixtures fitted to draws."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vhmc_jax.fit.blocks import find_blocks, fit_product, moments_of
+from vhmc_jax.density import FlatDensity
+from vhmc_jax.fit.blocks import MOST_PLACES, find_blocks, fit_product, moments_of
 
 KEY = jax.random.key(5)
 
@@ -13,66 +15,50 @@ def noise(num, dim, seed=0):
     return np.random.default_rng(seed).standard_normal((num, dim))
 
 
-def bananas(num, num_pairs, seed=0):
-    """Pairs (x, y) without correlation in which y follows x²; the second of each pair comes first."""
-    x, y = 3 * noise(num, num_pairs, seed), noise(num, num_pairs, seed + 1)
-    return np.stack([y + 0.1 * (x**2 - 9), x], axis=2).reshape(num, -1)
-
-
 def signs(num, dim, seed=0):
     generator = np.random.default_rng(seed)
     return np.where(generator.random((num, dim)) < 0.7, -3.0, 3.0) + 0.6 * generator.standard_normal((num, dim))
 
 
-def test_independent_coordinates_are_alone():
-    """In 20 sets of draws; 0.2 of them are expected to have a link by chance."""
-    linked = sum(len(find_blocks(noise(1000, 100, seed)).blocks) < 100 for seed in range(20))
-    assert linked <= 2
+def chained(x):
+    """Coordinates 0 and 1 bend together, 2 is alone, 3, 4 and 5 are a chain, and 6 is the scale of 7."""
+    bent = -0.5 * x[0] ** 2 - 0.5 * (x[1] - x[0] ** 2) ** 2
+    chain = -0.5 * x[3] ** 2 - 0.5 * (x[4] - 2 * x[3]) ** 2 - 0.5 * (x[5] - 2 * x[4]) ** 2
+    funnel = -0.5 * x[6] ** 2 - 0.5 * x[7] ** 2 * jnp.exp(-x[6]) - 0.5 * x[6]
+    return bent - jnp.abs(x[2]) + chain + funnel
 
 
-def test_dependence_of_many_kinds_is_seen_among_many_coordinates():
-    draws = noise(1000, 60)
-    draws[:, 31] += 0.3 * draws[:, 5]  # correlation
-    draws[:, 40] += 0.5 * (draws[:, 6] ** 2 - 1)  # a banana
-    draws[:, 41] *= np.exp(0.5 * draws[:, 7])  # a funnel
-    angle = np.arctan2(draws[:, 8], draws[:, 42])
-    draws[:, [8, 42]] = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * draws[:, [9, 43]]  # a ring
-    draws[:, 9], draws[:, 43] = noise(1000, 2, 1).T
-    draws[:, 50] += draws[:, 10]
-    draws[:, 51] += draws[:, 50]  # linked to the tenth through the fiftieth
-    blocks, is_separated = find_blocks(draws)
-    assert [block for block in blocks if len(block) > 1] == [(5, 31), (6, 40), (7, 41), (8, 42), (10, 50, 51)]
-    assert sorted(sum(blocks, ())) == list(range(60))
-    assert is_separated
+def blocks_of(logdensity, draws, **settings):
+    density = FlatDensity.at(logdensity, draws[0])
+    return find_blocks(density, draws, np.random.default_rng(0), **settings)
 
 
-def test_bananas_are_pairs():
-    found = find_blocks(bananas(1000, 5))
-    assert found.blocks == tuple((2 * i, 2 * i + 1) for i in range(5))
-    shuffled = np.random.default_rng(1).permuted(bananas(1000, 5), axis=0)
-    assert len(find_blocks(shuffled).blocks) == 10, "pairs were seen where there are none"
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dependence_of_many_kinds_is_seen(dtype):
+    found, num_values = blocks_of(chained, noise(100, 8).astype(dtype))
+    assert found == (((0, 1), (2,), (3, 4, 5), (6, 7)), True)
+    assert num_values == MOST_PLACES * (1 + 8 + 28)
 
 
-def test_a_large_block_is_cut_at_its_weakest_links_and_said_so():
-    """A chain of eight, the link in its middle the weakest."""
-    draws = noise(2000, 8)
-    for i in range(1, 8):
-        draws[:, i] += (0.5 if i == 4 else 2.0) * draws[:, i - 1]
-    assert find_blocks(draws) == ((tuple(range(8)),), True)
-    assert find_blocks(draws, max_size=4) == (((0, 1, 2, 3), (4, 5, 6, 7)), False)
-    assert find_blocks(draws, max_size=1) == (tuple((i,) for i in range(8)), False)
+def test_an_offset_is_no_dependence_in_single_precision():
+    """Differences of a log density of 10⁵ are rounded to a hundredth."""
+    found, _ = blocks_of(lambda x: -0.5 * jnp.sum(x**2) + 1e5, noise(100, 20).astype(np.float32))
+    assert len(found.blocks) == 20
 
 
-def test_weights_and_effective_size_count():
-    """Draws of weight zero do not, and draws that are worth few tell of strong links alone."""
-    draws = np.concatenate([noise(1000, 2), np.repeat(noise(1000, 1, 1), 2, axis=1)])
-    weights = np.repeat([1.0, 0.0], 1000)
-    assert len(find_blocks(draws).blocks) == 1
-    assert len(find_blocks(draws, weights=weights).blocks) == 2
-    weak = noise(2000, 2)
-    weak[:, 1] += 0.25 * weak[:, 0]
-    assert len(find_blocks(weak).blocks) == 1
-    assert len(find_blocks(weak, effective_size=100).blocks) == 2
+def test_a_block_that_is_too_large_is_said():
+    draws = noise(100, 8)
+    assert blocks_of(chained, draws, max_size=3)[0].is_small
+    assert not blocks_of(chained, draws, max_size=2)[0].is_small
+
+
+def test_walls_link_and_few_draws_tell_nothing():
+    def triangle(x):
+        return jnp.where(jnp.sum(x) < 1, 0.0, -jnp.inf)
+
+    draws = np.random.default_rng(0).dirichlet(np.ones(3), size=100)[:, :2]
+    assert len(blocks_of(triangle, draws)[0].blocks) == 1
+    assert len(blocks_of(chained, noise(1, 8))[0].blocks) == 1
 
 
 def acceptance(guide, log_density, draws):
@@ -91,8 +77,7 @@ def signs_log_density(x):
 def test_a_product_fits_what_a_mixture_cannot():
     """A thousand modes."""
     draws, others = signs(1000, 10).astype(np.float32), signs(4000, 10, seed=1)
-    blocks, _ = find_blocks(draws)
-    fit = fit_product(KEY, draws, blocks)
+    fit = fit_product(KEY, draws, np.arange(10)[:, None])
     assert fit.num_components == (2,) * 10
     assert fit.guide.sample(KEY).dtype == np.float32
     assert acceptance(fit.guide, signs_log_density, others) > 0.7
@@ -130,11 +115,18 @@ def test_weighted_draws_are_fitted():
 @pytest.mark.parametrize(
     ("function", "arguments", "error", "message"),
     [
-        (find_blocks, {"draws": np.zeros(3)}, ValueError, r"draws must have shape \(n, d\), got \(3,\)"),
-        (find_blocks, {"draws": np.full((3, 2), np.nan)}, ValueError, "draws must be finite"),
-        (find_blocks, {"draws": noise(3, 2), "weights": [1.0]}, ValueError, "weights must be 3 numbers"),
-        (find_blocks, {"draws": noise(3, 2), "weights": -np.ones(3)}, ValueError, "weights must be 3 numbers"),
-        (find_blocks, {"draws": noise(3, 2), "max_size": 0}, ValueError, "max_size must be at least 1, got 0"),
+        (
+            fit_product,
+            {"rng_key": KEY, "draws": np.zeros(3), "blocks": [[0]]},
+            ValueError,
+            r"draws must have shape \(n, d\), got \(3,\)",
+        ),
+        (
+            fit_product,
+            {"rng_key": KEY, "draws": np.full((3, 2), np.nan), "blocks": [[0]]},
+            ValueError,
+            "draws must be finite",
+        ),
         (
             fit_product,
             {"rng_key": KEY, "draws": noise(9, 2), "blocks": [[0], [1]], "max_components": 0},

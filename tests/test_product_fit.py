@@ -1,4 +1,4 @@
-"""Products fitted block by block: a block's density, what is found for bends and signs, and where there are no blocks."""
+"""Products fitted block by block: a block's density, what is found for bends and signs, and where nothing is."""
 
 import jax
 import jax.numpy as jnp

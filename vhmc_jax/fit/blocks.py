@@ -1,38 +1,35 @@
-"""Blocks of coordinates that are nearly independent of each other, and a product of mixtures over them.
+"""Blocks of coordinates that are independent of each other, and a product of mixtures over them.
 
-Pairs of coordinates are tested for dependence of any smooth kind. Dependent ones belong to one block, and so do those
-that are linked by others. Everything runs in NumPy: JAX would compile for longer.
+Whether coordinates i and j belong together is asked of the density itself. Where they are independent given the others,
+log π is a sum of a function without i and one without j, so that its mixed difference vanishes:
 
-Notation: n draws, u the ranks of a coordinate scaled to (0, 1), φ_a the orthonormal Legendre polynomials there. Under
-independence n Σ_ab (mean φ_a(u_i) φ_b(u_j))² over p polynomials each has the χ² law with p² degrees of freedom. With
-p = 1 it is Spearman's test. A banana, whose coordinates are not correlated, shows in φ_2(u_i) φ_1(u_j).
+    Δ_ij = log π(x with i and j of y) − log π(x with i of y) − log π(x with j of y) + log π(x) = 0,
 
-References
-----------
-.. [1] W. C. M. Kallenberg and T. Ledwina, Data-driven rank tests for independence, Journal of the American Statistical
-   Association 94, 1999.
+wherever x and y are. Draws would tell less: particles that share ancestors are alike in all coordinates. Coordinates
+that are linked by others are in one block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count
 from vhmc_jax.base import Array
 from vhmc_jax.fit.em import fit_mixture, is_held_out
+from vhmc_jax.fit.pool import values_of
 from vhmc_jax.fit.shrinkage import GaussianFit
 from vhmc_jax.guide import GaussianMixture, ProductMixture
 
-DEGREES = (1, 4)
-"""Numbers of polynomials: the first sees weak dependence that is monotone, the second dependence of other kinds."""
-LEVEL = 0.01
-"""Probability that any two coordinates of independent ones are linked."""
-LEAST_INFORMATION = 0.01
-"""Mutual information, in nats, of a pair that is linked. It is that of two Gaussians with a correlation of 0.14. From
-about 1,000 independent draws on it is this that decides, and not the level of the test."""
+WEAK = 0.1
+"""Mixed difference, in nats, of a pair that counts as independent. A jump then loses a tenth of its acceptance."""
+ROUNDING = 8.0
+"""The same in units of the rounding of the log densities that it is made of."""
+MANY_VALUES, LEAST_PLACES, MOST_PLACES = 20_000, 2, 8
+"""Density values spent, and pairs of draws at which the differences are taken: as many as that allows."""
+MOST_DIMENSIONS = 256
+"""With more there are too many pairs."""
 DRAWS_PER_DIMENSION = 3
 """Draws that a component needs for each of its dimensions."""
 
@@ -44,49 +41,58 @@ class Blocks(NamedTuple):
     ----------
     blocks
         The coordinates of each block, in increasing order; the blocks in the order of their first coordinates.
-    is_separated
-        Whether no link leads from one block to another. Where it is false, a block would have become too large.
+    is_small
+        Whether none of them has more coordinates than was allowed.
     """
 
     blocks: tuple[tuple[int, ...], ...]
-    is_separated: bool
+    is_small: bool
 
 
-def find_blocks(draws: Any, *, weights: Any = None, effective_size: float | None = None, max_size: int = 16) -> Blocks:
-    """Groups of coordinates that depend on each other, as far as the draws tell.
+def find_blocks(
+    density: Callable, draws: np.ndarray, generator: np.random.Generator, max_size: int = 16
+) -> tuple[Blocks, int]:
+    """Groups of coordinates that depend on each other.
 
     Parameters
     ----------
+    density
+        Log density of a flat vector, a pytree.
     draws
-        Shape (n, d).
-    weights
-        Shape (n,), not negative. By default all are alike.
-    effective_size
-        Number of independent draws that these are worth; by default their number, or Kish's for weighted ones.
+        Places where it matters, shape (n, d).
+    generator
+        NumPy's, chooses among them.
     max_size
-        Most coordinates of a block. The strongest links are made first. Those that would make a block larger are not.
+        Most coordinates of a block.
 
     Returns
     -------
-    The blocks.
+    The blocks, and the density values that it took to find them.
     """
-    draws, weights, size = _checked(draws, weights, effective_size)
-    max_size = as_count("max_size", max_size, 1)
-    dim = draws.shape[1]
-    information = _information(draws, weights, size)
+    max_size, dim = as_count("max_size", max_size, 1), draws.shape[1]
+    if len(draws) < 2 or dim < 2 or dim > MOST_DIMENSIONS:
+        return Blocks((tuple(range(dim)),), dim <= max_size), 0
     first, second = np.triu_indices(dim, 1)
-    strength = information[first, second]
-    order = np.argsort(-strength, kind="stable")[: np.count_nonzero(strength > 0)]
-    block_of, is_separated = np.arange(dim), True
-    for i, j in zip(first[order], second[order], strict=True):
-        joined = np.isin(block_of, (block_of[i], block_of[j]))
-        if np.count_nonzero(joined) <= max_size:
-            block_of[joined] = block_of[i]
-        elif block_of[i] != block_of[j]:
-            is_separated = False
-    _, numbers = np.unique(block_of, return_index=True)
-    blocks = (np.flatnonzero(block_of == block_of[number]) for number in numbers)
-    return Blocks(tuple(sorted(tuple(block.tolist()) for block in blocks)), is_separated)
+    number = int(np.clip(MANY_VALUES // len(first), LEAST_PLACES, MOST_PLACES))
+    is_linked, num_values = np.zeros(len(first), bool), 0
+    for _ in range(number):
+        x, y = draws[generator.choice(len(draws), 2, replace=False)]
+        ones = np.where(np.eye(dim, dtype=bool), y, x)
+        pairs = ones[first]
+        pairs[np.arange(len(first)), second] = y[second]
+        points = np.concatenate([x[None], ones, pairs])
+        values = values_of(density, points)
+        here, one, both = values[0], values[1 : dim + 1], values[dim + 1 :]
+        with np.errstate(invalid="ignore"):
+            differences = np.abs((both - one[first]) - (one[second] - here))
+            size = np.max(np.abs([both, one[first], one[second], np.full(len(first), here)]), axis=0)
+            is_linked |= ~(differences < WEAK + ROUNDING * np.finfo(draws.dtype).eps * size)
+        num_values += len(points)
+    block_of = np.arange(dim)
+    for i, j in zip(first[is_linked], second[is_linked], strict=True):
+        block_of[block_of == block_of[j]] = block_of[i]
+    blocks = sorted(tuple(np.flatnonzero(block_of == number).tolist()) for number in np.unique(block_of))
+    return Blocks(tuple(blocks), max(map(len, blocks)) <= max_size), num_values
 
 
 class ProductFit(NamedTuple):
@@ -171,37 +177,6 @@ def moments_of(x: np.ndarray, weights: np.ndarray) -> GaussianFit:
     white = (x - mean) / scales
     correlations = (num * (weights * white.T) @ white + dim * np.eye(dim)) / (num + dim)
     return GaussianFit(mean, scales[:, None] * np.linalg.cholesky(correlations), np.ones(()), np.zeros(()))
-
-
-def _information(draws: np.ndarray, weights: np.ndarray, size: float) -> np.ndarray:
-    """Mutual information of pairs of coordinates that are linked, in nats for weak links; else zero. Shape (d, d)."""
-    dim = draws.shape[1]
-    ranks = _ranks(draws, weights)
-    polynomials = np.stack([_legendre(degree, ranks) for degree in range(1, max(DEGREES) + 1)])  # (p, n, d)
-    means = np.einsum("ani,bnj->abij", weights[:, None] * polynomials, polynomials, optimize=True)
-    level = LEVEL / (len(DEGREES) * max(1, dim * (dim - 1) // 2))
-    information = np.zeros((dim, dim))
-    for degree in DEGREES:
-        statistics = size * np.sum(means[:degree, :degree] ** 2, axis=(0, 1))
-        # A mean of squares is too large by its degrees of freedom.
-        estimates = (statistics - degree**2) / (2 * size)
-        is_linked = (statistics > chi2.isf(level, degree**2)) & (estimates > LEAST_INFORMATION)
-        information = np.maximum(information, np.where(is_linked, estimates, 0.0))
-    return information
-
-
-def _ranks(draws: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weight of the draws below each draw, and half of its own, in every coordinate; weights that sum to one."""
-    order = np.argsort(draws, axis=0, kind="stable")
-    sorted_weights = weights[order]
-    ranks = np.empty_like(draws)
-    np.put_along_axis(ranks, order, np.cumsum(sorted_weights, axis=0) - 0.5 * sorted_weights, axis=0)
-    return ranks
-
-
-def _legendre(degree: int, u: np.ndarray) -> np.ndarray:
-    """Orthonormal Legendre polynomial on (0, 1)."""
-    return np.sqrt(2 * degree + 1) * np.polynomial.legendre.legval(2 * u - 1, np.eye(degree + 1)[degree])
 
 
 def _checked(draws: Any, weights: Any, effective_size: float | None) -> tuple[np.ndarray, np.ndarray, float]:

@@ -17,7 +17,7 @@ from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K
 from vhmc_jax.fit.assess import Judged
 from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.components import laplace
-from vhmc_jax.fit.coverage import Coverage, coverage_of
+from vhmc_jax.fit.coverage import Coverage
 from vhmc_jax.fit.local_fit import LocalFit
 from vhmc_jax.fit.mass import components_of_mass
 from vhmc_jax.fit.options import GOOD_ACCEPTANCE, FitOptions
@@ -127,6 +127,16 @@ def fit_modes(
         if options.good_acceptance < 1:
             attempt = fitting.refined(attempt, options.good_acceptance)
             poor = attempt.poor_modes(min(options.good_acceptance, GOOD_ENOUGH))
+        scouts = audit if audit is not None or more is None else more()
+        if scouts is not None:
+            # Modes that are too many to be listed, or that bend in many directions at once, may be a product.
+            uncovered = attempt.coverage_of(scouts).share
+            product = None
+            if len(poor) or uncovered > WELL_COVERED:
+                product = fit_blocks(key_blocks, density, scouts, options, fitting.generator)
+            if product is not None and product.is_better(attempt.score, uncovered):
+                return product.guide, _product_report(fitting, attempt, product)
+            attempt = attempt.with_further_cost(0 if product is None else product.num_densities)
         is_hopeless = more is not None and fitting.dim <= FEW_DIMENSIONS and attempt.score < HOPELESS
         if 0 < len(poor) <= MOST_LOCAL and not is_hopeless:
             local = LocalFit.of(key_local, density, flat_modes, modes, poor, options)
@@ -142,14 +152,6 @@ def fit_modes(
         drawn = drawn._replace(num_densities=drawn.num_densities + attempt.pool.num_densities)
         attempt = fitting.refined(fitting.assess(drawn), options.good_acceptance)
         coverage = attempt.coverage_of(population)
-        # Where modes are too many to be listed, or bend in many directions at once, they may be a product.
-        if len(attempt.poor_modes(ACCEPTABLE)) or coverage.share > WELL_COVERED:
-            product = fit_blocks(key_blocks, density, population, options, fitting.generator)
-            if product is not None:
-                covered = coverage_of(population, product.guide, product.log_evidence, product.score)
-                if _is_better(product, covered, attempt, coverage):
-                    return product.guide, _product_report(fitting, attempt, product, covered, local, population)
-                attempt = attempt.with_further_cost(product.num_densities)
     is_laplace = is_laplace and local is None and population is None
     if not is_laplace:
         attempt = fitting.generous().grown(fitting.generous().assess(attempt.pool)).padded()
@@ -170,23 +172,9 @@ def _with_tails(fitting: Fitting, attempt: Attempt, flat_modes: Array, modes: Mo
     return best
 
 
-def _is_better(product: ProductAttempt, covered: Coverage, attempt: Attempt, coverage: Coverage) -> bool:
-    """Whether a product covers more of the population, or as much with more jumps that succeed."""
-    if abs(covered.share - coverage.share) > WELL_COVERED:
-        return covered.share < coverage.share
-    return product.score > attempt.score + LEAST_RISE
-
-
-def _product_report(
-    fitting: Fitting,
-    attempt: Attempt,
-    product: ProductAttempt,
-    coverage: Coverage,
-    local: LocalFit | None,
-    population: Population,
-) -> GuideReport:
+def _product_report(fitting: Fitting, attempt: Attempt, product: ProductAttempt) -> GuideReport:
     """The report on a product. There is one mode, of which nothing can be said mode by mode."""
-    return _report(fitting, attempt, local, population, None, False)._replace(
+    return _report(fitting, attempt, None, None, None, False)._replace(
         **product.judged._asdict(),
         mode_weights=np.ones(1),
         mode_weight_errors=np.zeros(1),
@@ -195,7 +183,7 @@ def _product_report(
         acceptance_rates=np.full(1, np.nan),
         starts=product.starts(fitting.generator, NUM_STARTS),
         log_evidence=product.log_evidence,
-        coverage=coverage,
+        coverage=product.coverage,
         notes=(),
         num_densities=attempt.pool.num_densities + product.num_densities,
     )

@@ -138,8 +138,8 @@ def _with_ladder(components: Components) -> tuple[Components, np.ndarray]:
     return functools.reduce(Components.joined, parts), np.concatenate(scales)
 
 
-def values_of(density: FlatDensity, points: np.ndarray) -> np.ndarray:
-    """Log density at points (n, d), in double precision; −inf where it is not finite."""
+def values_of(density: Callable, points: np.ndarray) -> np.ndarray:
+    """Log density at points (n, d), in double precision; −inf where it is not finite. The density is a pytree."""
     padding = -len(points) % (BLOCK if len(points) > BLOCK else _power_of_two(len(points)))
     padded = np.concatenate([points, np.repeat(points[-1:], padding, axis=0)])
     blocks = [np.asarray(_values(density, block)) for block in np.split(padded, max(1, len(padded) // BLOCK))]
@@ -152,5 +152,5 @@ def _power_of_two(number: int) -> int:
 
 
 @functools.partial(program, options=SOON_COMPILED)
-def _values(density: FlatDensity, x: Array) -> Array:
+def _values(density: Callable, x: Array) -> Array:
     return jax.vmap(density)(x)

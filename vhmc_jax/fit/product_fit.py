@@ -15,9 +15,10 @@ import numpy as np
 from vhmc_jax.base import Array
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.fit.assess import Judged, judge
-from vhmc_jax.fit.attempt import Fitting
+from vhmc_jax.fit.attempt import LEAST_RISE, Fitting
 from vhmc_jax.fit.blocks import find_blocks, fit_product
 from vhmc_jax.fit.components import Components
+from vhmc_jax.fit.coverage import Coverage, coverage_of
 from vhmc_jax.fit.mass import WORTH
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import values_of
@@ -26,10 +27,14 @@ from vhmc_jax.search.population import Population
 
 NUM_DRAWS = 4096
 """Draws by which a product is judged."""
+ACCEPTABLE, LEAST_MORE = 0.4, 0.02
+"""Acceptance of jumps from which a product will do, and the share of a population that it has to cover more."""
 MOST_COMPONENTS = 16
 """Of the mixture of each block."""
 ACCEPTANCE_OF_BLOCKS = 0.97
 """Acceptance that a block should have by itself: of sixteen blocks at once a jump then succeeds in 0.6 of cases."""
+NUM_BLOCK_DRAWS = 512
+"""Draws for the weight of each component of a block, half of them from its halo."""
 DEFENCE_OF_BLOCKS = 1e-3
 """Weight of the wide component of a block. With ten times that, sixteen blocks would waste a jump in six."""
 
@@ -71,6 +76,8 @@ class ProductAttempt(NamedTuple):
         log π − log q there.
     judged
         How the guide will do. All modes count as one: their number is that of the combinations of components.
+    coverage
+        How much of the population it leaves uncovered.
     num_densities
         Density values taken.
     """
@@ -80,6 +87,7 @@ class ProductAttempt(NamedTuple):
     logdensities: np.ndarray
     log_importance: np.ndarray
     judged: Judged
+    coverage: Coverage
     num_densities: int
 
     @property
@@ -90,7 +98,12 @@ class ProductAttempt(NamedTuple):
     @property
     def log_evidence(self) -> float:
         """Log of the mean importance weight: an estimate of log ∫ π."""
-        return float(np.logaddexp.reduce(self.log_importance) - np.log(len(self.log_importance)))
+        return _log_mean(self.log_importance)
+
+    def is_better(self, score: float, uncovered: float) -> bool:
+        """Whether it will do, and does better than a guide of this score that leaves so much uncovered."""
+        covers_more = self.coverage.share < uncovered - LEAST_MORE
+        return self.score > ACCEPTABLE and (self.score > score + LEAST_RISE or covers_more)
 
     def starts(self, generator: np.random.Generator, most: int) -> np.ndarray:
         """Draws in proportion to their importance weights, none of them twice."""
@@ -125,12 +138,12 @@ def fit_blocks(
     The product, judged by draws of its own.
     """
     x, size = population.flat, WORTH * len(population.flat)
-    found = find_blocks(x, effective_size=size)
-    if len(found.blocks) < 2 or not found.is_separated:
+    found, num_densities = find_blocks(density, x, generator)
+    if len(found.blocks) < 2 or not found.is_small:
         return None
     first = fit_product(rng_key, x, found.blocks, effective_size=size, max_components=MOST_COMPONENTS).guide
     base = x[np.argmax(population.logdensities)]
-    mixtures, num_densities = [], NUM_DRAWS
+    mixtures, num_densities = [], num_densities + NUM_DRAWS
     for block, mixture in zip(first.blocks, first.mixtures, strict=True):
         of_block = BlockDensity(density, jnp.asarray(base), jnp.asarray(block, jnp.int32))
         mixture, cost = _fit_block(of_block, mixture, options, generator)
@@ -143,14 +156,24 @@ def fit_blocks(
     if not np.isfinite(logdensities).any():
         return None
     judged = judge(logdensities, log_prob, log_prob, np.ones((NUM_DRAWS, 1)), options.num_tries, generator)
-    return ProductAttempt(guide, points, logdensities, logdensities - log_prob, judged, num_densities)
+    log_importance = logdensities - log_prob
+    score = float(judged.expected_acceptance_by_mode[0])
+    coverage = coverage_of(population, guide, _log_mean(log_importance), score)
+    return ProductAttempt(guide, points, logdensities, log_importance, judged, coverage, num_densities)
+
+
+def _log_mean(values: np.ndarray) -> float:
+    """Log of the mean of the exponentials."""
+    return float(np.logaddexp.reduce(values) - np.log(len(values)))
 
 
 def _fit_block(
     density: Any, start: Mixture, options: FitOptions, generator: np.random.Generator
 ) -> tuple[Mixture, int]:
     """The mixture of one block, refined on draws of its own, and the density values that it took."""
-    options = replace(options, num_tries=1, defensive_weight=DEFENCE_OF_BLOCKS, df=None)
+    options = replace(
+        options, num_tries=1, defensive_weight=DEFENCE_OF_BLOCKS, df=None, num_weight_draws=NUM_BLOCK_DRAWS
+    )
     dtype, dim = start.means.dtype, start.dim
     fitting = Fitting(density, options, generator, dtype, num_modes=1, dim=dim)
     means, scale_trils = (np.asarray(array, np.float64) for array in (start.means, start.scale_trils))
