@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from counting import compiled_during
+from jax.tree_util import Partial
 
 import vhmc_jax as vj
 
@@ -47,6 +48,11 @@ def guide(scale, dtype):
     scale_trils = scale * np.stack([1.3 * np.eye(DIM), 0.9 * np.eye(DIM)])
     log_weights = scale * np.log([0.6, 0.4])
     return vj.GaussianMixture(*(jnp.asarray(value, dtype) for value in (log_weights, means, scale_trils)))
+
+
+def reflect(centre, position):
+    """An involution that is no symmetry."""
+    return jax.tree.map(lambda leaf: centre - leaf, position)
 
 
 ROWS = {
@@ -140,6 +146,17 @@ ROWS = {
         ),
         has_guide=True,
         can_diverge=False,
+    ),
+    "delayed_rejection": Row(
+        lambda f, scale: vj.delayed_rejection(
+            *(
+                vj.hmc(f, step_size=step * scale, num_integration_steps=3, inverse_mass_matrix=scale * np.eye(DIM))
+                for step in (0.5, 0.2)
+            )
+        ),
+    ),
+    "symmetry": Row(
+        lambda f, scale: vj.symmetry(f, [Partial(reflect, 0.6 * scale), Partial(reflect, -0.4 * scale)]),
     ),
     "hmc, random length": Row(
         lambda f, scale: vj.hmc(

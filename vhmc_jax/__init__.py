@@ -9,11 +9,13 @@ from vhmc_jax.guide import GaussianMixture, Guide, StudentTMixture
 from vhmc_jax.kernels import (
     ComposedInfo,
     ComposedState,
+    DelayedRejectionInfo,
     EquipotentialInfo,
     JumpInfo,
     MagneticState,
     VHMCInfo,
     cycle,
+    delayed_rejection,
     equipotential,
     hmc,
     jump,
@@ -22,10 +24,12 @@ from vhmc_jax.kernels import (
     magnetic_hmc,
     mixture,
     monomial_gamma_hmc,
+    symmetry,
     vhmc,
     with_jumps,
 )
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
+from vhmc_jax.moves.symmetries import Symmetries, permutations, signs
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
@@ -38,6 +42,7 @@ __all__ = [
     "Chains",
     "ComposedInfo",
     "ComposedState",
+    "DelayedRejectionInfo",
     "EquipotentialInfo",
     "FitOptions",
     "Frozen",
@@ -56,12 +61,14 @@ __all__ = [
     "Result",
     "State",
     "StudentTMixture",
+    "Symmetries",
     "TrustWarning",
     "VHMCInfo",
     "__version__",
     "adapt_step_size",
     "box",
     "cycle",
+    "delayed_rejection",
     "diagnostics",
     "equipotential",
     "estimate_log_envelope",
@@ -76,9 +83,12 @@ __all__ = [
     "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
+    "permutations",
     "population",
     "run_chains",
     "sample",
+    "signs",
+    "symmetry",
     "targets",
     "vhmc",
     "with_jumps",

@@ -19,7 +19,7 @@ from vhmc_jax.arguments import as_parameter, cast, is_concrete
 from vhmc_jax.base import Array, Info, Kernel, PyTree, as_pytree_function
 from vhmc_jax.kernels.part import as_part, init_part, shared, shares, step_part
 from vhmc_jax.lazy import lazy_cond
-from vhmc_jax.metropolis import Proposal, accept, accept_by
+from vhmc_jax.metropolis import Proposal, accept, accept_by, log_complement
 from vhmc_jax.moves.candidate import Jump, jump_from_guide
 
 MOSTLY = 0.5
@@ -256,11 +256,6 @@ def _try_jump(
 def _cost_and_acceptance(propose: Callable, state: Any) -> tuple[Array, Array, Array]:
     proposal = propose(state)
     return proposal.info.num_gradients, proposal.info.num_densities, proposal.log_acceptance
-
-
-def log_complement(log_probability: Array) -> Array:
-    """log(1 − α) from log α ≤ 0; −inf where α = 1."""
-    return jnp.log(-jnp.expm1(jnp.minimum(log_probability, 0.0)))
 
 
 def _no_step(state: Any, shapes: tuple[Any, Any]) -> tuple[Any, Any]:
