@@ -158,6 +158,20 @@ ROWS = {
     "symmetry": Row(
         lambda f, scale: vj.symmetry(f, [Partial(reflect, 0.6 * scale), Partial(reflect, -0.4 * scale)]),
     ),
+    "annealed_jump": Row(
+        lambda f, scale, dtype=float: vj.annealed_jump(
+            f,
+            guide(scale, dtype),
+            num_steps=2,
+            step_size=0.4 * scale,
+            friction=0.5 * scale,
+            inverse_mass_matrix=scale * np.eye(DIM),
+            log_envelope=scale,
+            num_tries=2,
+        ),
+        has_guide=True,
+        can_diverge=False,
+    ),
     "hmc, random length": Row(
         lambda f, scale: vj.hmc(
             f, step_size=0.4 * scale, num_integration_steps=(2, 4), inverse_mass_matrix=np.full(DIM, scale)

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State, TrustWarning
-from vhmc_jax.fit import FitOptions, GuideReport, estimate_log_envelope, fit_guide
+from vhmc_jax.fit import AnnealingFit, FitOptions, GuideReport, estimate_log_envelope, fit_annealing, fit_guide
 from vhmc_jax.guide import GaussianMixture, Guide, StudentTMixture
 from vhmc_jax.kernels import (
     ComposedInfo,
@@ -14,6 +14,7 @@ from vhmc_jax.kernels import (
     JumpInfo,
     MagneticState,
     VHMCInfo,
+    annealed_jump,
     cycle,
     delayed_rejection,
     equipotential,
@@ -38,6 +39,7 @@ __version__ = version("vhmc-jax")
 
 __all__ = [
     "AdaptedStepSize",
+    "AnnealingFit",
     "Box",
     "Chains",
     "ComposedInfo",
@@ -66,6 +68,7 @@ __all__ = [
     "VHMCInfo",
     "__version__",
     "adapt_step_size",
+    "annealed_jump",
     "box",
     "cycle",
     "delayed_rejection",
@@ -73,6 +76,7 @@ __all__ = [
     "equipotential",
     "estimate_log_envelope",
     "find_modes",
+    "fit_annealing",
     "fit_guide",
     "hmc",
     "jump",

@@ -1,5 +1,6 @@
 """Markov kernels, one file each."""
 
+from vhmc_jax.kernels.annealed_jump import annealed_jump
 from vhmc_jax.kernels.compose import ComposedInfo, ComposedState, cycle, mixture
 from vhmc_jax.kernels.delayed_rejection import DelayedRejectionInfo, delayed_rejection
 from vhmc_jax.kernels.equipotential import EquipotentialInfo, equipotential
@@ -21,6 +22,7 @@ __all__ = [
     "JumpInfo",
     "MagneticState",
     "VHMCInfo",
+    "annealed_jump",
     "cycle",
     "delayed_rejection",
     "equipotential",
