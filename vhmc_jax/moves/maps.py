@@ -1,6 +1,7 @@
 """Maps of positions that the user gives, with their Jacobians, and what can be seen of a map at test points."""
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -40,9 +41,13 @@ class Maps:
 
     def draw(self, rng_key: PRNGKey, position: PyTree) -> Image:
         """One of the maps, each as likely as another."""
-        images = [self.image(number, position) for number in range(len(self.functions))]
-        choice = random.integer(rng_key, 0, len(images) - 1)
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves)[choice], *images)
+        chosen, *others = [self.image(number, position) for number in range(len(self.functions))]
+        # In logarithms: XLA would hash again in every place that reads the coin, and its compiler would take gigabytes.
+        coin = jnp.log(random.uniform(rng_key, dtype=chosen.log_det.dtype))
+        for number, image in enumerate(others, start=1):
+            is_chosen = coin >= math.log(number / len(self.functions))
+            chosen = jax.tree.map(lambda new, old, is_chosen=is_chosen: jnp.where(is_chosen, new, old), image, chosen)
+        return chosen
 
     def generators(self, position: PyTree) -> list[tuple[str, Callable]]:
         """The maps, each with its name."""

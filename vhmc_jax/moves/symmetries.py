@@ -5,6 +5,7 @@ set. Where there are several sets their order is drawn too, since the inverse of
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ class Symmetries:
         steps = list(zip(self.sets, keys, strict=True))
         if len(steps) == 1:
             return self._apply(steps, position)
-        is_in_order = random.integer(key_order, 0, 1) == 1
+        is_in_order = jnp.log(random.uniform(key_order)) < math.log(0.5)
         orders = self._apply(steps, position), self._apply(steps[::-1], position)
         return jax.tree.map(lambda a, b: jnp.where(is_in_order, a, b), *orders)
 
