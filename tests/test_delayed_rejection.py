@@ -14,7 +14,7 @@ from invariance import assert_invariant, assert_not_invariant, check_invariance,
 import vhmc_jax as vj
 
 MODULE: Any = importlib.import_module("vhmc_jax.kernels.delayed_rejection")
-STEP_SIZES = {"gaussian": (0.17, 0.06), "skewed": (1.0, 0.4), "mixture": (0.75, 0.3)}
+STEP_SIZES = {"gaussian": (0.17, 0.06), "skewed": (1.0, 0.4), "mixture": (0.55, 0.25)}
 
 
 def kernel(name, factory=vj.lhmc, logdensity_fn=None):
@@ -34,14 +34,13 @@ def kernel(name, factory=vj.lhmc, logdensity_fn=None):
     [
         ("gaussian", vj.lhmc, jnp.float32),
         ("skewed", vj.lhmc, jnp.float64),
-        ("skewed", vj.hmc, jnp.float32),
         ("mixture", vj.lhmc, jnp.float32),
     ],
 )
 def test_invariant(name, factory, dtype):
     report = check_invariance(kernel(name, factory), TARGETS[name], KEY, dtype=dtype)
     assert_invariant(report)
-    assert 0.5 < report.info_means.acceptance_rate < 0.9, report
+    assert 0.6 < report.info_means.acceptance_rate < 0.9, report
     assert report.info_means.second_stage_accepted > 0.05, "the second stage is not put to the test"
 
 
@@ -73,12 +72,6 @@ def test_without_the_ghost_it_is_not_invariant(monkeypatch):
         return *cost, jnp.full_like(log_acceptance, -jnp.inf)
 
     monkeypatch.setattr(MODULE, "_ghost", no_ghost)
-    assert_not_invariant(check_invariance(retraced(kernel("skewed")), TARGETS["skewed"], KEY))
-
-
-@pytest.mark.statistical
-def test_with_no_ratio_at_all_it_is_not_invariant(monkeypatch):
-    monkeypatch.setattr(MODULE, "log_complement", jnp.zeros_like)
     assert_not_invariant(check_invariance(retraced(kernel("skewed")), TARGETS["skewed"], KEY))
 
 

@@ -17,7 +17,6 @@ FOLDERS = {"diagnostics/modes": "mode_"}
 """Folders whose test files have a prefix."""
 ELSEWHERE = {
     "diagnostics/bridge.py": "evidence",
-    "dynamics/annealing.py": "annealed_jump",
     "dynamics/monomial.py": "monomial_gamma_hmc",
     "kernels/hmc.py": "invariance",
     "kernels/lhmc_et.py": "et_invariance",

@@ -122,7 +122,9 @@ def fit_annealing(
         log_weights, ratios = _paths(random.fold_in(rng_key, number), density, jump, settings, num_paths)
         log_weights = np.nan_to_num(np.asarray(log_weights, np.float64), nan=-np.inf, posinf=-np.inf)
         envelope, acceptance = best_envelope(log_weights, num_tries) if np.any(log_weights > -np.inf) else (0.0, 0.0)
-        return AnnealingFit(np.asarray(schedule), step_size, envelope, acceptance, 0), np.asarray(ratios, np.float64)
+        return AnnealingFit(np.asarray(schedule), float(step_size), float(envelope), float(acceptance), 0), np.asarray(
+            ratios, np.float64
+        )
 
     coarse = [try_out(np.asarray(annealing.schedule), largest * share, i) for i, share in enumerate(COARSE)]
     best, ratios = max(coarse, key=lambda found: found[0].acceptance_rate)

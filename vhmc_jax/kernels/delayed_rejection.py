@@ -96,8 +96,10 @@ def delayed_rejection(first: Kernel, second: Kernel) -> Kernel:
     only where the second kernel by itself accepts θ'. Under ``vmap`` chains that are accepted in the first stage do not
     pay for the second.
 
-    It serves where one density has several scales and most of its mass is in the wide one. Where scales matter alike,
-    as in a funnel, ``mixture`` of the same kernel with several step sizes costs less.
+    It forgives a step size that is too large somewhere. On a banana with a step of 0.45 it took 1,250 gradients for an
+    independent draw, where HMC alone with 0.4 stuck (above 28,000); but HMC with its best step of 0.2 took 460. In
+    Neal's funnel it took about half of HMC's gradients at its best, as did ``mixture`` of four step sizes
+    (``benchmarks/scales.py``).
 
     References
     ----------
