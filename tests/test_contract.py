@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from counting import compiled_during
+from jax.tree_util import Partial
 
 import vhmc_jax as vj
 
@@ -60,6 +61,11 @@ def product(scale, dtype):
             for size in map(len, blocks)
         ],
     )
+
+
+def reflect(centre, position):
+    """An involution that is no symmetry."""
+    return jax.tree.map(lambda leaf: centre - leaf, position)
 
 
 ROWS = {
@@ -155,6 +161,30 @@ ROWS = {
                 vj.jump(f, guide(scale, dtype), log_envelope=scale),
             ],
             [3.0, scale],
+        ),
+        has_guide=True,
+        can_diverge=False,
+    ),
+    "delayed_rejection": Row(
+        lambda f, scale: vj.delayed_rejection(
+            *(
+                vj.hmc(f, step_size=step * scale, num_integration_steps=3, inverse_mass_matrix=scale * np.eye(DIM))
+                for step in (0.5, 0.2)
+            )
+        ),
+    ),
+    "symmetry": Row(
+        lambda f, scale: vj.symmetry(f, [Partial(reflect, 0.6 * scale), Partial(reflect, -0.4 * scale)]),
+    ),
+    "annealed_jump": Row(
+        lambda f, scale, dtype=float: vj.annealed_jump(
+            f,
+            guide(scale, dtype),
+            num_steps=2,
+            step_size=0.4 * scale,
+            friction=0.5 * scale,
+            inverse_mass_matrix=scale * np.eye(DIM),
+            log_envelope=-2.0 * scale,
         ),
         has_guide=True,
         can_diverge=False,
@@ -322,10 +352,12 @@ def test_number_of_traces(row):
     traced_twice = chex.assert_max_traces(logdensity, n=2)
     first, other = row.build(traced_twice, 1.0), row.build(traced_twice, 0.5)
     key, state = jax.random.key(1), first.init(X)
-    same_state, _ = step(first, key, state)
-    (other_state, _), num_compiled = compiled_during(step, other, key, state)
+    same = step(first, key, state)
+    other_result, num_compiled = compiled_during(step, other, key, state)
     assert num_compiled == 0, "other numbers must not mean another program"
-    assert not np.allclose(other_state.position, same_state.position), "the numbers must be heard all the same"
+    # The acceptance rate tells too, where both proposals are rejected.
+    heard = [np.append(moved.position, info.acceptance_rate) for moved, info in (same, other_result)]
+    assert not np.allclose(*heard), "the numbers must be heard all the same"
 
 
 @every_kernel

@@ -22,6 +22,8 @@ ELSEWHERE = {
     "kernels/lhmc_et.py": "et_invariance",
     "kernels/with_jumps.py": "vhmc",
     "moves/candidate.py": "jump",
+    "moves/labels.py": "symmetries",
+    "moves/maps.py": "symmetries",
 }
 """Modules that are tested with the kernel, or the figure, that they are made for."""
 MODULES = sorted(

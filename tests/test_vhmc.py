@@ -21,6 +21,7 @@ from cases import (
 )
 from counting import counted
 from invariance import assert_invariant, assert_not_invariant, check_invariance, check_mixing
+from jax.tree_util import Partial
 
 import vhmc_jax as vj
 from vhmc_jax import targets
@@ -292,8 +293,13 @@ def test_bad_jump_probability(value, message):
         vhmc(value)
 
 
-def test_local_kernel_without_a_proposal_is_refused():
-    guide = guide_of_a_pair(PAIR)
-    for step in (vj.jump(PAIR.logdensity, guide, log_envelope=0.0).step, lambda rng_key, state: (state, None)):
-        with pytest.raises(TypeError, match=r"local must be a kernel whose step exposes propose\(rng_key, state\)"):
-            vj.with_jumps(Kernel(lambda x: x, step), guide, log_envelope=0.0)
+def test_local_kernel_without_a_proposal_has_no_second_stage():
+    """Rejected moves are not tried again. See ``test_part.py`` for kernels of others."""
+    local = vj.lhmc(PAIR.logdensity, step_size=1.1, num_integration_steps=3)
+    plain = Kernel(local.init, Partial(local.step))
+    kernel = vj.with_jumps(plain, guide_of_a_pair(PAIR, jnp.float64), jump_probability=0.3, log_envelope=0.0)
+    states = jax.vmap(kernel.init)(PAIR.sample(KEY, 500))
+    _, infos = jax.jit(jax.vmap(kernel.step))(jax.random.split(KEY, 500), states)
+    assert not np.any(infos.is_second_stage)
+    assert np.any(~infos.is_jump & ~infos.is_accepted)
+    np.testing.assert_array_equal(infos.num_gradients[~infos.is_jump], 5)

@@ -4,18 +4,21 @@ from importlib.metadata import version
 
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State, TrustWarning
-from vhmc_jax.fit import FitOptions, GuideReport, estimate_log_envelope, fit_guide
+from vhmc_jax.fit import AnnealingFit, FitOptions, GuideReport, estimate_log_envelope, fit_annealing, fit_guide
 from vhmc_jax.guide import GaussianMixture, Guide, ProductMixture, StudentTMixture
 from vhmc_jax.kernels import (
     BlockJumpInfo,
     ComposedInfo,
     ComposedState,
+    DelayedRejectionInfo,
     EquipotentialInfo,
     JumpInfo,
     MagneticState,
     VHMCInfo,
+    annealed_jump,
     block_jump,
     cycle,
+    delayed_rejection,
     equipotential,
     hmc,
     jump,
@@ -24,10 +27,12 @@ from vhmc_jax.kernels import (
     magnetic_hmc,
     mixture,
     monomial_gamma_hmc,
+    symmetry,
     vhmc,
     with_jumps,
 )
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
+from vhmc_jax.moves.symmetries import Symmetries, permutations, signs
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, TunedTrajectory, adapt_step_size, run_chains, tune
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
@@ -36,11 +41,13 @@ __version__ = version("vhmc-jax")
 
 __all__ = [
     "AdaptedStepSize",
+    "AnnealingFit",
     "BlockJumpInfo",
     "Box",
     "Chains",
     "ComposedInfo",
     "ComposedState",
+    "DelayedRejectionInfo",
     "EquipotentialInfo",
     "FitOptions",
     "Frozen",
@@ -60,18 +67,22 @@ __all__ = [
     "Result",
     "State",
     "StudentTMixture",
+    "Symmetries",
     "TrustWarning",
     "TunedTrajectory",
     "VHMCInfo",
     "__version__",
     "adapt_step_size",
+    "annealed_jump",
     "block_jump",
     "box",
     "cycle",
+    "delayed_rejection",
     "diagnostics",
     "equipotential",
     "estimate_log_envelope",
     "find_modes",
+    "fit_annealing",
     "fit_guide",
     "hmc",
     "jump",
@@ -82,9 +93,12 @@ __all__ = [
     "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
+    "permutations",
     "population",
     "run_chains",
     "sample",
+    "signs",
+    "symmetry",
     "targets",
     "tune",
     "vhmc",

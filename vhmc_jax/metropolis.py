@@ -59,6 +59,11 @@ def log_acceptance(energy: Array, proposed_energy: Array, log_jacobian: Array | 
     return jnp.where(is_possible, log_alpha, -jnp.inf), is_divergent
 
 
+def log_complement(log_probability: Array) -> Array:
+    """log(1 − α) from log α ≤ 0; −inf where α = 1."""
+    return jnp.log(-jnp.expm1(jnp.minimum(log_probability, 0.0)))
+
+
 def metropolis_info(log_alpha: Array, is_divergent: Array, num_gradients: Any, num_densities: Any = 0) -> Info:
     """The info of a proposal whose coin is not thrown yet.
 

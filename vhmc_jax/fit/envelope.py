@@ -71,14 +71,7 @@ def estimate_log_envelope(
     require_guide(guide)
     num_tries = as_count("num_tries", num_tries, 1)
     num_draws = as_count("num_draws", num_draws, 2)
-    draw = jax.eval_shape(guide.sample, jax.random.key(0))
-    template = draw if template is None else as_position(template, "template")
-    flat = jax.eval_shape(lambda position: ravel_pytree(position)[0], template)
-    if (flat.shape, flat.dtype) != (draw.shape, draw.dtype):
-        raise ValueError(
-            f"guide.sample must return a flat vector like the template's, {flat.dtype}{list(flat.shape)}, "
-            f"got {draw.dtype}{list(draw.shape)}"
-        )
+    template = matching_template(guide, template)
     require_scalar(logdensity_fn, template)
     logdensities, log_probs = _heights(
         rng_key,
@@ -91,6 +84,19 @@ def estimate_log_envelope(
     log_ratios = np.asarray(logdensities, np.float64) - np.asarray(log_probs, np.float64)
     log_envelope, _ = best_envelope(log_ratios, num_tries)
     return log_envelope
+
+
+def matching_template(guide: Any, template: PyTree | None) -> PyTree:
+    """The template, or a flat vector like the guide's where it is None; raises where the two do not fit."""
+    draw = jax.eval_shape(guide.sample, jax.random.key(0))
+    template = draw if template is None else as_position(template, "template")
+    flat = jax.eval_shape(lambda position: ravel_pytree(position)[0], template)
+    if (flat.shape, flat.dtype) != (draw.shape, draw.dtype):
+        raise ValueError(
+            f"guide.sample must return a flat vector like the template's, {flat.dtype}{list(flat.shape)}, "
+            f"got {draw.dtype}{list(draw.shape)}"
+        )
+    return template
 
 
 @functools.partial(jax.jit, static_argnames="num_draws")

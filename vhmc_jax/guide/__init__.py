@@ -1,5 +1,6 @@
 """Guides: normalised densities that are easy to draw from, on flat vectors."""
 
+from vhmc_jax.guide.images import symmetrised
 from vhmc_jax.guide.mixture import GaussianMixture, Mixture, StudentTMixture
 from vhmc_jax.guide.product import ProductMixture
 from vhmc_jax.guide.protocol import (
@@ -26,4 +27,5 @@ __all__ = [
     "draw_from",
     "require_guide",
     "require_guide_fits",
+    "symmetrised",
 ]

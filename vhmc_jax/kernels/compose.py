@@ -2,6 +2,7 @@
 
 All parts share position, log density and gradient. A further field of a part's state (the sign of a magnetic field) is
 a variable of that part alone, and is kept while the other parts run. So it must not be a function of the position.
+Parts may be kernels of others: see ``kernels.part``.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import is_concrete
-from vhmc_jax.base import Array, Kernel, PRNGKey, PyTree, State, as_pytree_function
+from vhmc_jax.base import Array, Kernel, PRNGKey, PyTree
+from vhmc_jax.kernels.part import as_part, init_part, shared, shares, step_part
 from vhmc_jax.lazy import lazy_cond
 
 
@@ -29,7 +31,8 @@ class ComposedState(NamedTuple):
     logdensity_grad
         Its gradient, with the structure of ``position``.
     own
-        The state of each part without what all share: position, log density and gradient are None there.
+        The state of each part without what all share: position, log density and gradient are None there. None for a
+        part whose state has another form, and is made anew at each of its steps.
     """
 
     position: PyTree
@@ -54,7 +57,8 @@ class ComposedInfo(NamedTuple):
     num_densities
         Density values of all parts.
     parts
-        Info of each part; all zeros for one that was not run.
+        Info of each part; all zeros for one that was not run. For a foreign kernel an ``Info``, see
+        ``kernels.part.info_of``.
     """
 
     acceptance_rate: Array
@@ -71,7 +75,8 @@ def cycle(*kernels: Kernel) -> Kernel:
     Parameters
     ----------
     kernels
-        Kernels on the same log density.
+        Kernels on the same log density, ours or those of BlackJAX as they are. At least one must have a state with
+        position, log density and gradient. The gradients of NUTS are counted as its integration steps.
 
     Returns
     -------
@@ -87,7 +92,8 @@ def mixture(kernels: Sequence[Kernel], probabilities: Any) -> Kernel:
     Parameters
     ----------
     kernels
-        Kernels on the same log density.
+        Kernels on the same log density, ours or those of BlackJAX as they are. At least one must have a state with
+        position, log density and gradient. The gradients of NUTS are counted as its integration steps.
     probabilities
         One for each kernel, positive; they are normalised.
 
@@ -112,20 +118,27 @@ def mixture(kernels: Sequence[Kernel], probabilities: Any) -> Kernel:
 def _parts(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     if not kernels:
         raise ValueError("expected at least one kernel, got none")
-    return tuple(Kernel(as_pytree_function(kernel.init), as_pytree_function(kernel.step)) for kernel in kernels)
+    return tuple(as_part(kernel, f"kernels[{number}]") for number, kernel in enumerate(kernels))
 
 
 def init(parts: tuple[Kernel, ...], position: PyTree, rng_key: PRNGKey | None = None) -> ComposedState:
     """The state of all parts at ``position``."""
-    states = [kernel.init(position, rng_key) for kernel in parts]
-    return ComposedState(*_common(states[0]), tuple(_own(state) for state in states))
+    keys = [None if rng_key is None else random.fold_in(rng_key, number) for number in range(len(parts))]
+    states = [init_part(kernel, position, key) for kernel, key in zip(parts, keys, strict=True)]
+    sharing = [state for state in states if shares(state)]
+    if not sharing:
+        names = ", ".join(type(state).__name__ for state in states)
+        raise TypeError(
+            f"at least one kernel must have a state with position, logdensity and logdensity_grad, got states {names}"
+        )
+    return ComposedState(*shared(sharing[0]), tuple(_own(state) for state in states))
 
 
 def step_cycle(parts: tuple[Kernel, ...], rng_key: PRNGKey, state: ComposedState) -> tuple[ComposedState, ComposedInfo]:
     """Run every part once, in order."""
     infos = []
-    for number, kernel in enumerate(parts):
-        state, info = run_part(kernel, number, random.fold_in(rng_key, number), state)
+    for number in range(len(parts)):
+        state, info = run_part(parts, number, random.fold_in(rng_key, number), state)
         infos.append(info)
     return state, _summary(infos, len(parts))
 
@@ -138,8 +151,8 @@ def step_mixture(
     uniform = random.uniform(key_coin, dtype=probabilities.dtype)
     choice = jnp.sum(uniform >= jnp.cumsum(probabilities)[:-1])
     infos = []
-    for number, kernel in enumerate(parts):
-        run = Partial(run_part, kernel, number, key_step)
+    for number in range(len(parts)):
+        run = Partial(run_part, parts, number, key_step)
         _, shapes = jax.eval_shape(run, state)
         not_run = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         state, info = lazy_cond(choice == number, run, (state, not_run), state)
@@ -147,21 +160,33 @@ def step_mixture(
     return state, _summary(infos, 1)
 
 
-def run_part(kernel: Kernel, number: int, rng_key: PRNGKey, state: ComposedState) -> tuple[ComposedState, Any]:
+def run_part(
+    parts: tuple[Kernel, ...], number: int, rng_key: PRNGKey, state: ComposedState
+) -> tuple[ComposedState, Any]:
     """One step of a part, from and to the common state."""
-    part = state.own[number]._replace(**_common(state)._asdict())
-    moved, info = kernel.step(random.as_jax_key(rng_key), part)
-    own = (*state.own[:number], _own(moved), *state.own[number + 1 :])
-    return ComposedState(*_common(moved), own), info
+    kernel, own = parts[number], state.own[number]
+    if own is None:
+        return _run_apart(parts, number, rng_key, state)
+    moved, info = step_part(kernel, rng_key, own._replace(**shared(state)._asdict()))
+    owns = (*state.own[:number], _own(moved), *state.own[number + 1 :])
+    return ComposedState(*shared(moved), owns), info
 
 
-def _common(state: Any) -> State:
-    return State(state.position, state.logdensity, state.logdensity_grad)
+def _run_apart(
+    parts: tuple[Kernel, ...], number: int, rng_key: PRNGKey, state: ComposedState
+) -> tuple[ComposedState, Any]:
+    """One step of a part whose state does not share: its state, and then the common one, are made anew."""
+    key_there, key_step, key_back = random.split(rng_key, 3)
+    moved, info = step_part(parts[number], key_step, init_part(parts[number], state.position, key_there))
+    sharing = next(kernel for kernel, own in zip(parts, state.own, strict=True) if own is not None)
+    common = shared(init_part(sharing, moved.position, key_back))
+    info = info._replace(num_gradients=info.num_gradients + 1, num_densities=info.num_densities + 1)
+    return ComposedState(*common, state.own), info
 
 
 def _own(state: Any) -> Any:
-    """A part's state without what all parts share."""
-    return state._replace(position=None, logdensity=None, logdensity_grad=None)
+    """A part's state without what all parts share; None where it does not share."""
+    return state._replace(position=None, logdensity=None, logdensity_grad=None) if shares(state) else None
 
 
 def _summary(infos: Sequence[Any], num_run: int) -> ComposedInfo:

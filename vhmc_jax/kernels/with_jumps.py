@@ -16,9 +16,10 @@ from jax.tree_util import Partial
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_parameter, cast, is_concrete
-from vhmc_jax.base import Array, Info, Kernel, PyTree, State, as_pytree_function
+from vhmc_jax.base import Array, Info, Kernel, PyTree, as_pytree_function
+from vhmc_jax.kernels.part import as_part, init_part, shared, shares, step_part
 from vhmc_jax.lazy import lazy_cond
-from vhmc_jax.metropolis import Proposal, accept, accept_by
+from vhmc_jax.metropolis import Proposal, accept, accept_by, log_complement
 from vhmc_jax.moves.candidate import Jump, jump_from_guide
 
 MOSTLY = 0.5
@@ -51,7 +52,8 @@ class VHMCInfo(NamedTuple):
     jump_to
         Component of the candidate, where one was found; else −1.
     is_second_stage
-        Whether the local move was rejected, and a jump tried in its place.
+        Whether the local move was rejected, and a jump tried in its place. Always false around a local kernel without
+        ``propose``: the second stage is off.
     second_stage_accepted
         Whether that jump was accepted.
     local
@@ -75,15 +77,15 @@ class VHMCInfo(NamedTuple):
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["local_init", "propose", "jump", "jump_probability"],
+    data_fields=["local", "propose", "jump", "jump_probability"],
     meta_fields=["reuse_randomness", "mostly_jumps"],
 )
 @dataclass(frozen=True)
 class Settings:
     """What the kernel is made of; the numbers are arguments of the compiled program."""
 
-    local_init: Callable
-    propose: Callable
+    local: Kernel
+    propose: Callable | None
     jump: Jump
     jump_probability: Array
     reuse_randomness: bool
@@ -105,10 +107,14 @@ def with_jumps(
     Parameters
     ----------
     local
-        A kernel with plain ``State`` whose ``step`` is a ``MetropolisStep``: ``hmc``, ``lhmc``, ``lhmc_et``,
-        ``monomial_gamma_hmc``, ``equipotential``, or your own. Its ``init`` gives the state at a candidate. Its
-        ``step.propose(rng_key, state)`` gives a ``Proposal`` whose ``log_acceptance`` is a function of the key and
-        the state alone. The law of what it draws from the key must not depend on the state.
+        A kernel whose state has position, log density and gradient: one of ours, or BlackJAX's NUTS as it is. Its
+        ``init`` gives the density at a candidate. Further fields of its state are kept when a jump moves the
+        position, so they must be variables of their own and not functions of it.
+        The second chance needs a step that is a ``MetropolisStep``, as of ``hmc``, ``lhmc``, ``lhmc_et``,
+        ``monomial_gamma_hmc``, ``equipotential`` or your own: ``step.propose(rng_key, state)`` gives a ``Proposal``
+        whose ``log_acceptance`` is a function of the key and the state alone, and the law of what it draws from the
+        key must not depend on the state. Around a kernel without ``propose`` (NUTS) the second stage is off: a step
+        is a jump with probability β and else a local step, and ``is_second_stage`` is always false.
     guide
         Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised. It is frozen.
     jump_probability
@@ -125,25 +131,26 @@ def with_jumps(
 
     Returns
     -------
-    The kernel, with ``State`` and ``VHMCInfo``.
+    The kernel, with the local kernel's state and ``VHMCInfo``.
     """
     beta = as_parameter("jump_probability", jump_probability, nonnegative=True, at_most=1.0)
+    part = as_part(local, "local")
     propose = getattr(local.step, "propose", None)
-    if propose is None:
-        raise TypeError(
-            "local must be a kernel whose step exposes propose(rng_key, state) -> Proposal (hmc, lhmc, lhmc_et or "
-            f"equipotential do), got a step of type {type(local.step).__name__}"
-        )
     jump = jump_from_guide(guide, log_envelope, num_tries, form)
     mostly_jumps = is_concrete(beta) and float(beta) >= MOSTLY
-    local_init = as_pytree_function(local.init)
-    settings = Settings(local_init, as_pytree_function(propose), jump, beta, bool(reuse_randomness), mostly_jumps)
-    return Kernel(Partial(init, local_init, jump), Partial(step, settings))
+    propose = None if propose is None else as_pytree_function(propose)
+    settings = Settings(part, propose, jump, beta, bool(reuse_randomness), mostly_jumps)
+    return Kernel(Partial(init, part, jump), Partial(step, settings))
 
 
-def init(local_init: Callable, jump: Jump, position: PyTree, rng_key: Array | None = None) -> State:
-    """The state at ``position``; raises where the local kernel's settings or the guide do not fit it."""
-    state = local_init(position, rng_key)
+def init(local: Kernel, jump: Jump, position: PyTree, rng_key: Array | None = None) -> Any:
+    """The local state at ``position``; raises where the local kernel's settings or the guide do not fit it."""
+    state = init_part(local, position, rng_key)
+    if not shares(state):
+        raise TypeError(
+            "local must be a kernel whose state has position, logdensity and logdensity_grad, "
+            f"got a state of type {type(state).__name__}; combine it with vj.jump by vj.mixture"
+        )
     jump.check_guide(state.position)
     return state
 
@@ -151,7 +158,7 @@ def init(local_init: Callable, jump: Jump, position: PyTree, rng_key: Array | No
 class Chance(NamedTuple):
     """A jump that was tried, as the first move of a step or as its second: what became of it, and the cost."""
 
-    state: State
+    state: Any
     acceptance_rate: Array
     is_accepted: Array
     is_candidate_found: Array
@@ -161,7 +168,7 @@ class Chance(NamedTuple):
     num_densities: Array
 
 
-def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInfo]:
+def step(settings: Settings, rng_key: Any, state: Any) -> tuple[Any, VHMCInfo]:
     """A jump, or a local move with a jump as its second chance."""
     key_coins, key_local, key_jump = random.split(rng_key, 3)
     # One hash for both coins. In logarithms, since XLA would hash again in every place that reads a coin.
@@ -169,16 +176,21 @@ def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInf
     is_jump = jump_coin < jnp.log(cast(settings.jump_probability, jump_coin.dtype))
 
     # First stage: the local move, unless the step begins with a jump.
-    propose_here = Partial(settings.propose, key_local)
     few, most = 1 / 8, 1
     local_share, jump_share = (few, most) if settings.mostly_jumps else (most, few)
-    move = lazy_cond(~is_jump, propose_here, Partial(_no_move, state), state, block_share=local_share)
-    state, local = accept_by(accept_coin, state, move)
+    if settings.propose is None:
+        local_step = Partial(step_part, settings.local, key_local)
+        state, local = lazy_cond(~is_jump, local_step, Partial(_no_step, state), state, block_share=local_share)
+        is_second_stage, log_acceptance = jnp.zeros_like(is_jump), jnp.zeros_like(state.logdensity)
+    else:
+        propose_here = Partial(settings.propose, key_local)
+        move = lazy_cond(~is_jump, propose_here, Partial(_no_move, state), state, block_share=local_share)
+        state, local = accept_by(accept_coin, state, move)
+        is_second_stage, log_acceptance = ~is_jump & ~local.is_accepted, move.log_acceptance
 
     # A jump: the first move of some steps, the second chance of others.
-    is_second_stage = ~is_jump & ~local.is_accepted
     try_jump = Partial(_try_jump, settings, key_jump, key_local)
-    arguments = state, is_second_stage, move.log_acceptance
+    arguments = state, is_second_stage, log_acceptance
     chance = lazy_cond(is_jump | is_second_stage, try_jump, _no_chance(state), *arguments, block_share=jump_share)
 
     return chance.state, VHMCInfo(
@@ -199,27 +211,33 @@ def step(settings: Settings, rng_key: Any, state: State) -> tuple[State, VHMCInf
 
 
 def _try_jump(
-    settings: Settings, rng_key: Any, key_local: Any, state: State, is_second_stage: Array, log_acceptance: Array
+    settings: Settings, rng_key: Any, key_local: Any, state: Any, is_second_stage: Array, log_acceptance: Array
 ) -> Chance:
     """Draw a candidate; accept it with min(1, w(θ*) / w(θ)), times the ratio of rejections in the second stage."""
-    key_candidate, key_accept, key_fresh = random.split(rng_key, 3)
+    key_candidate, key_accept, key_fresh, key_init = random.split(rng_key, 4)
     x, unravel = ravel_pytree(state.position)
-    candidate = settings.jump.draw_candidate(key_candidate, lambda x: settings.local_init(unravel(x)))
-    here = settings.jump.heights(state.logdensity, x)
 
-    # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
-    needs_ratio = is_second_stage & candidate.is_found
-    propose_there = Partial(settings.propose, key_local if settings.reuse_randomness else key_fresh)
-    there = lazy_cond(
-        needs_ratio,
-        Partial(_cost_and_acceptance, propose_there),
-        (0, 0, 0.0),
-        candidate.state,
-        block_share=1 / 16 if settings.mostly_jumps else 1 / 2,
-    )
-    num_gradients_there, num_densities_there, log_acceptance_there = there
-    log_ratio = log_complement(log_acceptance_there) - log_complement(log_acceptance)
-    log_alpha = settings.jump.log_acceptance(candidate, here, jnp.where(needs_ratio, log_ratio, 0.0))
+    def state_at(x: Array) -> Any:
+        return state._replace(**shared(init_part(settings.local, unravel(x), key_init))._asdict())
+
+    candidate = settings.jump.draw_candidate(key_candidate, state_at)
+    here = settings.jump.heights(state.logdensity, x)
+    num_gradients_there, num_densities_there = 0, 0
+    log_ratio = jnp.zeros_like(state.logdensity)
+    if settings.propose is not None:
+        # The second chance needs α(θ*; z): the local move from the candidate, with the same random numbers.
+        needs_ratio = is_second_stage & candidate.is_found
+        propose_there = Partial(settings.propose, key_local if settings.reuse_randomness else key_fresh)
+        num_gradients_there, num_densities_there, log_acceptance_there = lazy_cond(
+            needs_ratio,
+            Partial(_cost_and_acceptance, propose_there),
+            (0, 0, 0.0),
+            candidate.state,
+            block_share=1 / 16 if settings.mostly_jumps else 1 / 2,
+        )
+        log_ratio = log_complement(log_acceptance_there) - log_complement(log_acceptance)
+        log_ratio = jnp.where(needs_ratio, log_ratio, 0.0)
+    log_alpha = settings.jump.log_acceptance(candidate, here, log_ratio)
 
     chance = Chance(
         state=candidate.state,
@@ -229,29 +247,29 @@ def _try_jump(
         jump_from=settings.jump.label(x),
         jump_to=candidate.jump_to,
         num_gradients=candidate.num_gradients + num_gradients_there,
-        num_densities=jnp.asarray(num_densities_there),
+        num_densities=jnp.asarray(num_densities_there, jnp.int32),
     )
     state, chance = accept(key_accept, state, Proposal(candidate.state, log_alpha, chance))
     return chance._replace(state=state)
 
 
-def _cost_and_acceptance(propose: Callable, state: State) -> tuple[Array, Array, Array]:
+def _cost_and_acceptance(propose: Callable, state: Any) -> tuple[Array, Array, Array]:
     proposal = propose(state)
     return proposal.info.num_gradients, proposal.info.num_densities, proposal.log_acceptance
 
 
-def log_complement(log_probability: Array) -> Array:
-    """log(1 − α) from log α ≤ 0; −inf where α = 1."""
-    return jnp.log(-jnp.expm1(jnp.minimum(log_probability, 0.0)))
+def _no_step(state: Any, shapes: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The local step of a step that begins with a jump: nothing moved, nothing counted."""
+    return state, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes[1])
 
 
-def _no_move(state: State, shapes: Proposal) -> Proposal:
+def _no_move(state: Any, shapes: Proposal) -> Proposal:
     """The local proposal of a step that makes none: never accepted, nothing counted."""
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     return nothing._replace(state=state, log_acceptance=jnp.full_like(nothing.log_acceptance, -jnp.inf))
 
 
-def _no_chance(state: State) -> Chance:
+def _no_chance(state: Any) -> Chance:
     """A jump that was not tried: the chain is where it was, nothing counted."""
     none, no, no_cost = jnp.int32(-1), jnp.bool_(False), jnp.int32(0)
     return Chance(state, jnp.zeros_like(state.logdensity), no, no, none, none, no_cost, no_cost)

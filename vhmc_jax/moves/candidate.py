@@ -48,7 +48,7 @@ class Candidate(NamedTuple):
         What the tries cost: one each.
     """
 
-    state: State
+    state: Any
     heights: Heights
     is_found: Array
     jump_to: Array
@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
 class Try(NamedTuple):
     """The state at a draw of the guide, log π and log q, whether they passed the envelope, and the component."""
 
-    state: State
+    state: Any
     heights: Heights
     is_found: Array
     label: Array
@@ -129,9 +129,7 @@ class Jump:
         return draw_from(self.guide, rng_key)
 
     def draw_candidate(self, rng_key: Any, state_at: Callable) -> Candidate:
-        """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them.
-
-        The first try passes more often than not. The others are evaluated, as one batch, only where it does not.
+        """The first of the draws with u < π / (c q): a draw in proportion to min(π, c q).
 
         Parameters
         ----------
@@ -145,11 +143,33 @@ class Jump:
         The candidate.
         """
 
+        def draw(rng_key: Any) -> tuple[State, Heights, Array]:
+            x = self.sample(rng_key)
+            state = state_at(x)
+            return state, self.heights(state.logdensity, x), x
+
+        return self.first_that_passes(rng_key, draw)
+
+    def first_that_passes(self, rng_key: Any, draw: Callable) -> Candidate:
+        """The first of the tries with u < π / (c q). Never the best of them.
+
+        The first try passes more often than not. The others are evaluated, as one batch, only where it does not.
+
+        Parameters
+        ----------
+        rng_key
+            Key of all tries.
+        draw
+            From a key to a state, its heights, and the flat vector that is labelled.
+
+        Returns
+        -------
+        The candidate.
+        """
+
         def attempt(rng_key: Any) -> Try:
             key_sample, key_uniform = random.split(rng_key)
-            x = self.sample(key_sample)
-            state = state_at(x)
-            heights = self.heights(state.logdensity, x)
+            state, heights, x = draw(key_sample)
             log_ratio = self.log_ratio(heights)
             log_uniform = jnp.log(random.uniform(key_uniform, dtype=log_ratio.dtype))
             return Try(state, heights, log_uniform < log_ratio, self.label(x))

@@ -11,10 +11,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, Info, Kernel, PRNGKey, PyTree
 from vhmc_jax.programs import SOON_COMPILED, program
+
+NO_ITERATION = np.uint32(2**32 - 1)
+"""Number of the key that ``init`` gets. Those of iterations stay below 2³¹."""
 
 
 class Schedule(NamedTuple):
@@ -76,7 +80,8 @@ def start(
     kernel: Kernel, keep: Callable, chain_keys: PRNGKey, starts: Any, are_positions: bool, num_samples: int
 ) -> tuple[Run, PyTree]:
     """The carry before the first iteration, and the empty store."""
-    states = strongly_typed(jax.vmap(kernel.init)(starts) if are_positions else starts)
+    init_keys = jax.vmap(_fold_in, (0, None))(chain_keys, NO_ITERATION)
+    states = strongly_typed(jax.vmap(kernel.init)(starts, init_keys) if are_positions else starts)
     _, infos = jax.eval_shape(_step, kernel.step, chain_keys, states)
     kept = jax.eval_shape(jax.vmap(keep), states, infos)
     store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
@@ -84,7 +89,7 @@ def start(
     return Run(jnp.int32(0), states, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), infos), means), store
 
 
-def _fold_in(rng_key: PRNGKey, number: Array) -> PRNGKey:
+def _fold_in(rng_key: PRNGKey, number: Any) -> PRNGKey:
     """A key as ``jax.random`` takes it, since the kernel may be anyone's."""
     return random.as_jax_key(random.fold_in(rng_key, number))
 
