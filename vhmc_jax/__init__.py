@@ -26,6 +26,7 @@ from vhmc_jax.kernels import (
     with_jumps,
 )
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
+from vhmc_jax.models import Problem, constrain, interval, ordered, positive, real, simplex
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
@@ -52,6 +53,7 @@ __all__ = [
     "Modes",
     "Phase",
     "Population",
+    "Problem",
     "Proposal",
     "Result",
     "State",
@@ -61,6 +63,7 @@ __all__ = [
     "__version__",
     "adapt_step_size",
     "box",
+    "constrain",
     "cycle",
     "diagnostics",
     "equipotential",
@@ -68,6 +71,7 @@ __all__ = [
     "find_modes",
     "fit_guide",
     "hmc",
+    "interval",
     "jump",
     "lhmc",
     "lhmc_et",
@@ -76,9 +80,13 @@ __all__ = [
     "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
+    "ordered",
     "population",
+    "positive",
+    "real",
     "run_chains",
     "sample",
+    "simplex",
     "targets",
     "vhmc",
     "with_jumps",
