@@ -26,7 +26,18 @@ from vhmc_jax.kernels import (
     with_jumps,
 )
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
-from vhmc_jax.models import Problem, constrain, from_numpyro, from_pymc, interval, ordered, positive, real, simplex
+from vhmc_jax.models import (
+    Problem,
+    constrain,
+    from_log_prob,
+    from_numpyro,
+    from_pymc,
+    interval,
+    ordered,
+    positive,
+    real,
+    simplex,
+)
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
@@ -70,6 +81,7 @@ __all__ = [
     "estimate_log_envelope",
     "find_modes",
     "fit_guide",
+    "from_log_prob",
     "from_numpyro",
     "from_pymc",
     "hmc",
