@@ -98,7 +98,7 @@ def test_bad_bijectors_are_named():
             vj.from_log_prob(gamma, bijector).logdensity_fn(X)
     with pytest.raises(ValueError, match=r"log_prob must return one number .* got shape \(2,\)"):
         vj.from_log_prob(jnp.log, Exponential()).logdensity_fn(X)
-    with pytest.raises(TypeError, match="bijector must have forward_and_log_det, or forward and .*got function"):
+    with pytest.raises(TypeError, match=r"bijector must have forward_and_log_det, or forward and .*got function"):
         vj.from_log_prob(gamma, gamma)
     with pytest.raises(TypeError, match=r"bijector\['a'\] must have forward_and_log_det"):
         vj.from_log_prob(gamma, {"a": 3})

@@ -180,7 +180,7 @@ def test_what_cannot_be_sampled_is_named():
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
     y = jnp.arange(4.0)
-    with pytest.raises(ValueError, match="site 'z' is discrete and latent: Categorical.* Marginalise it"):
+    with pytest.raises(ValueError, match=r"site 'z' is discrete and latent: Categorical.* Marginalise it"):
         vj.from_numpyro(discrete, y)
     with pytest.raises(ValueError, match="plate 'data' takes a random subsample of 2 of 4"):
         vj.from_numpyro(subsampled, y)

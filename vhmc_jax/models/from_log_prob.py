@@ -97,7 +97,7 @@ def _forward(bijector: Any, x: PyTree) -> tuple[PyTree, Array]:
         if not isinstance(x, Mapping) or x.keys() != bijector.keys():
             raise ValueError(f"region must be of the names of bijector, {sorted(bijector)}, got {describe(x)}")
         pairs = {name: _forward(part, x[name]) for name, part in bijector.items()}
-        return {name: y for name, (y, _) in pairs.items()}, sum(log_det for _, log_det in pairs.values())
+        return {name: y for name, (y, _) in pairs.items()}, jnp.sum(jnp.stack([pair[1] for pair in pairs.values()]))
     if hasattr(bijector, "forward_and_log_det"):
         y, log_det = bijector.forward_and_log_det(x)
     elif hasattr(bijector, "forward_min_event_ndims"):  # TensorFlow Probability sums over as many axes as it is told

@@ -2,8 +2,8 @@
 
 NumPyro's own functions trace the model: ``potential_energy`` is the log density, ``constrain_fn`` the way back, and the
 prior of the latent sites is the region. ``initialize_model`` would return new closures with each call, and JAX would
-compile for each. Here the model is a constant and its arrays are arguments, so that other data of the same shape compile
-nothing.
+compile for each. Here the model is a constant and its arrays are arguments, so that other data of the same shape
+compile nothing.
 """
 
 import warnings
@@ -20,6 +20,7 @@ from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.models.arguments import Arguments
 from vhmc_jax.models.prior import require_finite_draws
 from vhmc_jax.models.problem import Problem
+from vhmc_jax.models.support import must_compare
 
 IMPROPER_WIDTH = 10.0
 """A site with an improper prior is sought uniformly from −10 to 10 in its unconstrained coordinates."""
@@ -75,7 +76,7 @@ def from_numpyro(model: Callable, *args: Any, **kwargs: Any) -> Problem:
     prior = Prior(function, arguments)
     is_proper = not any(_is_improper(site["fn"]) for site in latent.values())
     problem = Problem(
-        logdensity_fn=Partial(_logdensity, function, arguments),
+        logdensity_fn=Partial(_logdensity if must_compare(sites, observed) else _faster, function, arguments),
         region=prior if is_proper else Partial(Prior.__call__, prior),
         constrain=Partial(_constrained, function, arguments),
         log_likelihood=Partial(_log_likelihood, function, arguments) if observed else None,
@@ -128,6 +129,12 @@ def _logdensity(model: Callable, arguments: Arguments, position: PyTree) -> Arra
     return -potential_energy(_seeded(model, arguments), (), {}, position)
 
 
+def _faster(model: Callable, arguments: Arguments, position: PyTree) -> Array:
+    """The same, where no value can lie outside its support."""
+    with _import_numpyro().validation_enabled(False):
+        return _logdensity(model, arguments, position)
+
+
 def _constrained(model: Callable, arguments: Arguments, position: PyTree) -> dict[str, Array]:
     """Latent and deterministic sites of a position."""
     constrain_fn = _import_numpyro().infer.util.constrain_fn
@@ -140,6 +147,7 @@ def _site_log_probs(model: Callable, arguments: Arguments, values: Mapping[str, 
     return compute_log_probs(_seeded(model, arguments), (), {}, values, sum_log_prob=False)
 
 
+@jax.jit
 def _log_probs(model: Callable, arguments: Arguments, position: PyTree) -> dict[str, Array]:
     return _site_log_probs(model, arguments, _constrained(model, arguments, position))[0]
 

@@ -152,8 +152,8 @@ def _check(model: Any) -> None:
     """Raise an error that names what cannot be sampled."""
     if discrete := [variable.name for variable in model.discrete_value_vars]:
         raise ValueError(
-            f"variable {', '.join(map(repr, discrete))} must not be discrete and free: marginalise it, for a mixture by "
-            "pm.Mixture or pm.NormalMixture"
+            f"variable {', '.join(map(repr, discrete))} must not be discrete and free: marginalise it, for a mixture "
+            "by pm.Mixture or pm.NormalMixture"
         )
     if not model.free_RVs:
         raise ValueError("the model must have a free variable, got none")
