@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from vhmc_jax.arguments import describe
 from vhmc_jax.base import Array, PyTree, as_pytree_function
-from vhmc_jax.models.arguments import Arguments
+from vhmc_jax.models.call_arguments import Arguments
 from vhmc_jax.models.problem import Problem
 
 

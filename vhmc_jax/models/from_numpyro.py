@@ -17,7 +17,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from vhmc_jax.base import Array, PyTree, as_pytree_function
-from vhmc_jax.models.arguments import Arguments
+from vhmc_jax.models.call_arguments import Arguments
 from vhmc_jax.models.prior import require_finite_draws
 from vhmc_jax.models.problem import Problem
 from vhmc_jax.models.support import must_compare

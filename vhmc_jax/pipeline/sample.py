@@ -10,6 +10,7 @@ from vhmc_jax.base import Array, PyTree, TrustWarning
 from vhmc_jax.fit import FitOptions
 from vhmc_jax.models.problem import Problem, as_problem
 from vhmc_jax.pipeline.audit import Round
+from vhmc_jax.pipeline.checks import check_call
 from vhmc_jax.pipeline.discover import discover, rediscover
 from vhmc_jax.pipeline.fit import fit
 from vhmc_jax.pipeline.frozen import Frozen
@@ -103,6 +104,7 @@ def sample(
     (64, 1000, 2)
     """
     problem = as_problem(logdensity_fn)
+    check_call(rng_key, (problem.logdensity_fn, region), fit_options, sample.__kwdefaults__ or ())
     region = problem.region if region is None and frozen is None else region
     amount = Amount(num_chains, num_samples, num_burnin, thinning).checked()
     options = FitOptions(**{"num_tries": None} | fit_options)
