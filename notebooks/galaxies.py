@@ -32,96 +32,16 @@ jax.config.update("jax_enable_x64", True)
 # value: it is 26,690 km/s here, as in R's package MASS, and 26,960 elsewhere.
 
 # %%
-velocities = (
-    np.array(
-        [
-            "9172",
-            "9350",
-            "9483",
-            "9558",
-            "9775",
-            "10227",
-            "10406",
-            "16084",
-            "16170",
-            "18419",
-            "18552",
-            "18600",
-            "18927",
-            "19052",
-            "19070",
-            "19330",
-            "19343",
-            "19349",
-            "19440",
-            "19473",
-            "19529",
-            "19541",
-            "19547",
-            "19663",
-            "19846",
-            "19856",
-            "19863",
-            "19914",
-            "19918",
-            "19973",
-            "19989",
-            "20166",
-            "20175",
-            "20179",
-            "20196",
-            "20215",
-            "20221",
-            "20415",
-            "20629",
-            "20795",
-            "20821",
-            "20846",
-            "20875",
-            "20986",
-            "21137",
-            "21492",
-            "21701",
-            "21814",
-            "21921",
-            "21960",
-            "22185",
-            "22209",
-            "22242",
-            "22249",
-            "22314",
-            "22374",
-            "22495",
-            "22746",
-            "22747",
-            "22888",
-            "22914",
-            "23206",
-            "23241",
-            "23263",
-            "23484",
-            "23538",
-            "23542",
-            "23666",
-            "23706",
-            "23711",
-            "24129",
-            "24285",
-            "24289",
-            "24366",
-            "24717",
-            "24990",
-            "25633",
-            "26690",
-            "26995",
-            "32065",
-            "32789",
-            "34279",
-        ],
-        float,
-    )
-    / 1000
-)
+# fmt: off
+velocities = np.array([
+    9172, 9350, 9483, 9558, 9775, 10227, 10406, 16084, 16170, 18419, 18552, 18600, 18927, 19052, 19070, 19330,
+    19343, 19349, 19440, 19473, 19529, 19541, 19547, 19663, 19846, 19856, 19863, 19914, 19918, 19973, 19989,
+    20166, 20175, 20179, 20196, 20215, 20221, 20415, 20629, 20795, 20821, 20846, 20875, 20986, 21137, 21492,
+    21701, 21814, 21921, 21960, 22185, 22209, 22242, 22249, 22314, 22374, 22495, 22746, 22747, 22888, 22914,
+    23206, 23241, 23263, 23484, 23538, 23542, 23666, 23706, 23711, 24129, 24285, 24289, 24366, 24717, 24990,
+    25633, 26690, 26995, 32065, 32789, 34279,
+]) / 1000
+# fmt: on
 len(velocities)
 
 # %% [markdown]
@@ -157,8 +77,8 @@ assert np.all(np.abs(result.modes.weights - 1 / 6) < 4 * result.modes.errors)
 result
 
 # %% [markdown]
-# `data` is ArviZ's own structure, with log likelihood and observed data. The means of `mean[0]`, `mean[1]` and `mean[2]`
-# agree, as they must: each component is each cluster for a third of the time.
+# `data` is ArviZ's own structure, with log likelihood and observed data. The means of `mean[0]`, `mean[1]` and
+# `mean[2]` agree, as they must: each component is each cluster for a third of the time.
 
 # %%
 print(vj.diagnostics.summary(result.draws))
@@ -175,8 +95,8 @@ print(vj.diagnostics.summary(labelled))
 # %% [markdown]
 # ## The same by another way, and by NUTS
 #
-# Within one labelling the posterior has one mode, so that NUTS of NumPyro is right there. Four of its chains, each from a
-# start of its own, do not leave the labelling that they come to first: R-hat sees it, and the weights of the modes
+# Within one labelling the posterior has one mode, so that NUTS of NumPyro is right there. Four of its chains, each from
+# a start of its own, do not leave the labelling that they come to first: R-hat sees it, and the weights of the modes
 # are those of the starts. The means within one labelling agree with those above.
 
 # %%
@@ -196,14 +116,8 @@ ordered = vj.diagnostics.relabel(draws, {"mean": 0, "weights": 0})
 ours, theirs = (np.mean(labels["mean"], axis=(0, 1)) for labels in (labelled, ordered))
 errors = [vj.diagnostics.mcse(labels)["mean"] for labels in (labelled, ordered)]
 z = (ours - theirs) / np.hypot(*errors)
-print(
-    "means here:",
-    np.round(ours, 3),
-    " by NUTS:",
-    np.round(theirs, 3),
-    " difference in standard errors:",
-    np.round(z, 1),
-)
+print("means here:", np.round(ours, 3), " by NUTS:", np.round(theirs, 3))
+print("difference in standard errors:", np.round(z, 1))
 assert np.all(np.abs(z) < 4.5)
 
 # %% [markdown]
