@@ -49,6 +49,19 @@ def guide(scale, dtype):
     return vj.GaussianMixture(*(jnp.asarray(value, dtype) for value in (log_weights, means, scale_trils)))
 
 
+def product(scale, dtype):
+    """A product over two blocks, each of two components, neither of which is the target's."""
+    whole = guide(scale, dtype)
+    blocks = [[2, 0], [1]]
+    return vj.ProductMixture(
+        blocks,
+        [
+            vj.GaussianMixture(whole.log_weights, whole.means[:, :size], whole.scale_trils[:, :size, :size])
+            for size in map(len, blocks)
+        ],
+    )
+
+
 ROWS = {
     "hmc": Row(
         lambda f, scale: vj.hmc(
@@ -81,6 +94,11 @@ ROWS = {
     ),
     "jump": Row(
         lambda f, scale, dtype=float: vj.jump(f, guide(scale, dtype), log_envelope=scale),
+        has_guide=True,
+        can_diverge=False,
+    ),
+    "block_jump": Row(
+        lambda f, scale, dtype=float: vj.block_jump(f, product(scale, dtype)),
         has_guide=True,
         can_diverge=False,
     ),

@@ -40,6 +40,27 @@ def test_invariant_with_random_length_and_little_friction():
 
 
 @pytest.mark.statistical
+def test_invariant_with_random_step_sizes():
+    kernel = vj.lhmc(TARGETS["skewed"].logdensity, step_size=(0.3, 1.5), num_integration_steps=(1, 5), friction=0.8)
+    report = check_invariance(kernel, TARGETS["skewed"], KEY)
+    assert_acceptance(report)
+    assert_invariant(report)
+
+
+@pytest.mark.statistical
+def test_step_sizes_that_look_at_the_position_are_not_invariant(monkeypatch):
+    """The law of the step size must not depend on where the chain is."""
+
+    def shorter_on_the_right(settings, friction, rng_key, state):
+        share = jnp.where(state.position[0] > 0.5, 0.5, 1.0)
+        return honest(settings._replace(step_size=settings.step_size * share), friction, rng_key, state)
+
+    honest = LHMC_MODULE.propose
+    monkeypatch.setattr(LHMC_MODULE, "propose", shorter_on_the_right)
+    assert_not_invariant(check_invariance(retraced(lhmc("skewed")), TARGETS["skewed"], KEY))
+
+
+@pytest.mark.statistical
 def test_mixes_from_a_bad_start():
     report = check_mixing(lhmc("skewed"), TARGETS["skewed"], [-6.0, 5.0], KEY, num_steps=60)
     assert_invariant(report)

@@ -1,9 +1,11 @@
 """What the kernels with trajectories share: checked settings, and the state that they start from."""
 
 import chex
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from vhmc_jax.density import init_state
 from vhmc_jax.dynamics.leapfrog import StepCount
@@ -28,6 +30,9 @@ def test_settings_are_checked_and_of_definite_types():
     [
         ((3.0, 0.1, 5, 1.0), TypeError, "expected a function, got float"),
         ((logdensity, 0.0, 5, 1.0), ValueError, "step_size must be positive, got 0.0"),
+        ((logdensity, (0.2, 0.1), 5, 1.0), ValueError, r"step_size must be \(low, high\) with low <= high"),
+        ((logdensity, (0.0, 0.1), 5, 1.0), ValueError, r"step_size\[0\] must be positive, got 0.0"),
+        ((logdensity, (0.1, 0.2, 0.3), 5, 1.0), ValueError, r"step_size must be a number or \(low, high\)"),
         ((logdensity, 0.1, (5, 2), 1.0), ValueError, "num_integration_steps must be .* low <= high"),
         ((logdensity, 0.1, 5, -1.0), ValueError, "inverse_mass_matrix must be positive"),
     ],
@@ -35,6 +40,14 @@ def test_settings_are_checked_and_of_definite_types():
 def test_bad_settings_are_named(arguments, error, message):
     with pytest.raises(error, match=message):
         trajectory(*arguments)
+
+
+def test_step_sizes_are_uniform_in_their_logarithm():
+    settings = trajectory(logdensity, (0.01, 1.0), 5, 1.0)
+    sizes, counts = jax.vmap(settings.draw)(jax.random.split(jax.random.key(0), 4000))
+    shares = np.log10(np.asarray(sizes)) / 2 + 1
+    assert kstest(shares, "uniform").pvalue > 1e-3
+    assert np.all(np.asarray(counts) == 5)
 
 
 def test_state_at_the_start():

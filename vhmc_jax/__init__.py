@@ -5,14 +5,16 @@ from importlib.metadata import version
 from vhmc_jax import diagnostics, targets
 from vhmc_jax.base import Info, Kernel, State, TrustWarning
 from vhmc_jax.fit import FitOptions, GuideReport, estimate_log_envelope, fit_guide
-from vhmc_jax.guide import GaussianMixture, Guide, StudentTMixture
+from vhmc_jax.guide import GaussianMixture, Guide, ProductMixture, StudentTMixture
 from vhmc_jax.kernels import (
+    BlockJumpInfo,
     ComposedInfo,
     ComposedState,
     EquipotentialInfo,
     JumpInfo,
     MagneticState,
     VHMCInfo,
+    block_jump,
     cycle,
     equipotential,
     hmc,
@@ -39,13 +41,14 @@ from vhmc_jax.models import (
     simplex,
 )
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
-from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
+from vhmc_jax.runner import AdaptedStepSize, Chains, TunedTrajectory, adapt_step_size, run_chains, tune
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
 
 __version__ = version("vhmc-jax")
 
 __all__ = [
     "AdaptedStepSize",
+    "BlockJumpInfo",
     "Box",
     "Chains",
     "ComposedInfo",
@@ -65,14 +68,17 @@ __all__ = [
     "Phase",
     "Population",
     "Problem",
+    "ProductMixture",
     "Proposal",
     "Result",
     "State",
     "StudentTMixture",
     "TrustWarning",
+    "TunedTrajectory",
     "VHMCInfo",
     "__version__",
     "adapt_step_size",
+    "block_jump",
     "box",
     "constrain",
     "cycle",
@@ -102,6 +108,7 @@ __all__ = [
     "sample",
     "simplex",
     "targets",
+    "tune",
     "vhmc",
     "with_jumps",
 ]

@@ -24,7 +24,7 @@ from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
 from vhmc_jax.diagnostics.modes.labels import modes_of_components, shares_of_modes, values_at
 from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K, pareto_k
 from vhmc_jax.diagnostics.strata import Strata
-from vhmc_jax.guide import require_guide
+from vhmc_jax.guide import OnHost, require_guide
 
 MAX_GUIDE_DRAWS = 100_000
 LIGHT_TAILS = 0.1
@@ -190,6 +190,11 @@ def _guide_values(
         at_guide = host.at(own := own.astype(x.dtype))
         components = _Components(at_draws.shares, at_guide.shares, host.weights)
         return own[:, None], strata, at_draws.log_prob.reshape(x.shape[:2]), at_guide.log_prob, components
+    if isinstance(guide, OnHost):
+        host = guide.on_host()
+        own = host.sample(random.generator(rng_key), count).astype(x.dtype)
+        here, there = (host.at(np.asarray(z)).log_prob for z in (x.reshape(-1, x.shape[-1]), own))
+        return own[:, None], Strata.of_one(count), here.reshape(x.shape[:2]), there, None
     log_prob = Partial(_as_vector, as_pytree_function(guide.log_prob))
     y = jnp.asarray(_sample(as_pytree_function(guide.sample), jax.random.split(rng_key, count)), x.dtype)[:, None]
     here, there = (np.asarray(map_draws(log_prob, z, 1)[..., 0], np.float64) for z in (x, y))

@@ -6,31 +6,48 @@ p ← p − ε ∇U(θ), a drift θ ← θ + ε M⁻¹ p.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from vhmc_jax import random
-from vhmc_jax.arguments import as_count
+from vhmc_jax.arguments import as_count, is_concrete
 from vhmc_jax.base import Array, PRNGKey, State
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.dynamics.kinetic import GaussianKinetic
 
 
-@jax.tree_util.register_static
+@jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class StepCount:
-    """How many leapfrog steps a trajectory takes: ``low`` to ``high``, both included, drawn uniformly."""
+    """How many leapfrog steps a trajectory takes: ``low`` to ``high``, both included, drawn uniformly.
 
-    low: int
-    high: int
+    A fixed number is a part of the program. The two ends of an interval are arguments of it.
+    """
+
+    low: Any
+    high: Any
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every trajectory has the same number of steps, known when the program is compiled."""
+        return isinstance(self.low, int) and isinstance(self.high, int) and self.low == self.high
 
     def draw(self, rng_key: PRNGKey) -> int | Array:
         """The number for one trajectory; a Python integer where it is fixed, so that no lane is masked."""
-        if self.low == self.high:
-            return self.low
-        return random.integer(rng_key, self.low, self.high)
+        return self.low if self.is_fixed else random.integer(rng_key, self.low, self.high)
+
+    def tree_flatten(self) -> tuple[tuple, tuple]:
+        """What is an argument of programs, and what is a part of them."""
+        both = self.low, self.high
+        return ((), both) if self.is_fixed else (both, ())
+
+    @classmethod
+    def tree_unflatten(cls, fixed: tuple, interval: tuple) -> Self:
+        """The same again."""
+        return cls(*fixed, *interval)
 
 
 def step_count(num_integration_steps: Any) -> StepCount:
@@ -39,7 +56,7 @@ def step_count(num_integration_steps: Any) -> StepCount:
     Parameters
     ----------
     num_integration_steps
-        An integer, or ``(low, high)`` with both ends included.
+        An integer, or ``(low, high)`` with both ends included; the ends may be traced.
 
     Returns
     -------
@@ -49,10 +66,12 @@ def step_count(num_integration_steps: Any) -> StepCount:
     if isinstance(num_integration_steps, tuple | list):
         if len(num_integration_steps) != 2:
             raise ValueError(f"{name} must be an integer or (low, high), got {num_integration_steps}")
+        if not is_concrete(num_integration_steps):
+            return StepCount(*num_integration_steps)
         low, high = (as_count(f"{name}[{i}]", value, 1) for i, value in enumerate(num_integration_steps))
         if low > high:
             raise ValueError(f"{name} must be (low, high) with low <= high, got ({low}, {high})")
-        return StepCount(low, high)
+        return StepCount(low, high) if low == high else StepCount(np.int32(low), np.int32(high))
     count = as_count(name, num_integration_steps, 1)
     return StepCount(count, count)
 

@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhmc_jax.diagnostics.modes.labels import shares_of_modes
 from vhmc_jax.diagnostics.pareto import pareto_k
 from vhmc_jax.fit.envelope import best_envelope, jump_acceptance
 from vhmc_jax.fit.options import GOOD_ACCEPTANCE
-from vhmc_jax.fit.pool import Pool
-from vhmc_jax.guide import Mixture
 
 MANY_TRIES = 4
 MOST_LOG_RATIO = 20.0
@@ -46,10 +43,10 @@ class Judged(NamedTuple):
 
 
 def judge(
-    pool: Pool,
+    logdensities: np.ndarray,
     log_pool: np.ndarray,
-    guide: Mixture,
-    component_modes: np.ndarray,
+    log_prob: np.ndarray,
+    shares: np.ndarray,
     num_tries: int | None,
     generator: np.random.Generator,
 ) -> Judged:
@@ -57,14 +54,14 @@ def judge(
 
     Parameters
     ----------
-    pool
-        Draws of its components.
+    logdensities
+        log π at draws of a pool, shape (n,).
     log_pool
-        log q̄ at the draws.
-    guide
-        The mixture, with its weights.
-    component_modes
-        The mode of each component of the guide; −1 for none.
+        log q̄ there.
+    log_prob
+        log q there.
+    shares
+        Shares of the modes in q there, shape (n, mode).
     num_tries
         Candidates of a jump; None for one where that is good enough in every mode, else ``MANY_TRIES``.
     generator
@@ -74,17 +71,15 @@ def judge(
     -------
     The figures.
     """
-    _, log_prob, shares = guide.on_host().at(pool.points)
-    log_importance = pool.logdensities - log_pool
+    log_importance = logdensities - log_pool
     # Far out the guide may be too small for a number. A chain that is there will not leave in any case.
     greatest = np.logaddexp.reduce(log_importance) - np.log(len(log_importance)) + MOST_LOG_RATIO
-    log_ratios = np.minimum(pool.logdensities - log_prob, greatest)
+    log_ratios = np.minimum(logdensities - log_prob, greatest)
     # A mean over the guide is one over the pool with these weights; what the pool does not reach, π does not either.
     with np.errstate(invalid="ignore"):
         log_weights = np.where(log_ratios < greatest, log_prob - log_pool, log_importance - log_ratios)
     log_weights -= np.log(len(log_prob))
     weights = np.exp(log_weights)
-    shares, _ = shares_of_modes(shares, component_modes)
     # Where few draws carry the weight, the envelope is fitted to them, and what it promises is not to be trusted.
     trusted = _effective_shares(log_ratios, weights, shares)
     for tries in (1, MANY_TRIES) if num_tries is None else (num_tries,):

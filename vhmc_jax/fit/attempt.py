@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from vhmc_jax.density import FlatDensity
+from vhmc_jax.diagnostics.modes.labels import shares_of_modes
 from vhmc_jax.fit.assess import Judged, judge
 from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.coverage import Coverage, coverage_of
@@ -36,6 +37,9 @@ SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of components of guides that are fitted to draws."""
 MOST_ROUNDS, LEAST_RISE = 5, 0.02
 """Rounds of refinement, and the rise of the acceptance for which another one is made."""
+UNCOVERED_RATIO, LEAST_UNCOVERED, MOST_CHILDREN, LEAST_FALL = 5.0, 2e-4, 4, 0.8
+"""A draw is uncovered where π / (Z q) is greater; the share of the mass there for which the guide grows; by how many
+components in a round; and the factor by which that share has to fall in two rounds."""
 
 
 class Attempt(NamedTuple):
@@ -82,6 +86,10 @@ class Attempt(NamedTuple):
         """The same, with the evaluations of a later attempt counted."""
         return self._replace(pool=self.pool._replace(num_densities=other.pool.num_densities))
 
+    def with_further_cost(self, num_densities: int) -> Self:
+        """The same, with so many further evaluations counted."""
+        return self._replace(pool=self.pool._replace(num_densities=self.pool.num_densities + num_densities))
+
     def padded(self) -> Self:
         """The same guide with a number of components that others are likely to have: the heaviest stand there twice.
 
@@ -97,6 +105,13 @@ class Attempt(NamedTuple):
         log_weights = log_weights - np.log(np.bincount(order)).astype(log_weights.dtype)
         parts = (leaf[order] for leaf in (log_weights, *others))
         return self._replace(guide=type(guide)(*parts), component_modes=modes[order])
+
+    def uncovered_importance(self) -> np.ndarray:
+        """Shares of the target's mass at those draws of the pool that the guide leaves uncovered; 0 at the others."""
+        importance = np.exp(self.found.log_importance - np.logaddexp.reduce(self.found.log_importance))
+        log_prob = self.guide.on_host().at(self.pool.points).log_prob
+        log_ratios = self.pool.logdensities - log_prob - self.found.log_evidence
+        return np.where(log_ratios > np.log(UNCOVERED_RATIO), importance, 0.0)
 
     def coverage_of(self, population: Population) -> Coverage:
         """How much of a population the guide leaves uncovered."""
@@ -185,7 +200,9 @@ class Fitting(NamedTuple):
         component_modes = kept.modes
         if self.options.defensive_weight > 0:
             component_modes = np.append(component_modes, -1)
-        judged = judge(pool, found.log_pool, guide, component_modes, self.options.num_tries, self.generator)
+        _, log_prob, shares = guide.on_host().at(pool.points)
+        shares, _ = shares_of_modes(shares, component_modes)
+        judged = judge(pool.logdensities, found.log_pool, log_prob, shares, self.options.num_tries, self.generator)
         return Attempt(pool, found, kept, pool.scales[is_kept], guide, component_modes, mode_weights, errors, judged)
 
     def _is_kept(self, pool: Pool, weights: np.ndarray, mode_weights: np.ndarray) -> np.ndarray:
@@ -217,6 +234,31 @@ class Fitting(NamedTuple):
             if rise < LEAST_RISE:
                 break
         return best
+
+    def grown(self, attempt: Attempt) -> Attempt:
+        """The guide with further components where draws of its halos find mass that it does not cover.
+
+        Each round reaches a little further: along the ends of a valley, for instance, to which few particles came.
+        """
+        shares: list[float] = []
+        for _ in range(MOST_ROUNDS):
+            uncovered = attempt.uncovered_importance()
+            shares.append(float(uncovered.sum()))
+            # What a round covers may show more beyond. Two rounds without a fall are the end.
+            if shares[-1] < LEAST_UNCOVERED or shares[-1] > LEAST_FALL * min(shares[:-2], default=np.inf):
+                break
+            pool = attempt.pool
+            parents = np.repeat(np.arange(len(pool.counts)), pool.counts)
+            by_parent = np.bincount(parents, uncovered, len(pool.counts))
+            heaviest = np.argsort(-by_parent)[: min(MOST_CHILDREN, np.count_nonzero(by_parent))]
+            chosen = pool.components.select(heaviest)
+            parts = Parts(by_parent[heaviest] / by_parent[heaviest].sum(), chosen.means, chosen.scale_trils)
+            is_uncovered = uncovered > 0
+            parts = improve(parts, pool.points[is_uncovered], uncovered[is_uncovered], NUM_ITERATIONS)
+            children = Components(parts.means, parts.scale_trils, chosen.modes)
+            drawn = self.draw(attempt.kept.joined(children))
+            attempt = self.assess(drawn._replace(num_densities=drawn.num_densities + pool.num_densities))
+        return attempt
 
     def _improved(self, attempt: Attempt) -> Components:
         """The components of a guide after some iterations of EM on the draws of its pool."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from vhmc_jax.guide import Mixture
+from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.search.population import Population
 
 UNCOVERED_RATIO = 5.0
@@ -33,7 +33,9 @@ class Coverage(NamedTuple):
     upper: float
 
 
-def coverage_of(population: Population, guide: Mixture, log_evidence: float, efficiency: float = 1.0) -> Coverage:
+def coverage_of(
+    population: Population, guide: Mixture | ProductMixture, log_evidence: float, efficiency: float = 1.0
+) -> Coverage:
     """Count the particles that a guide does not cover.
 
     Parameters
@@ -41,7 +43,7 @@ def coverage_of(population: Population, guide: Mixture, log_evidence: float, eff
     population
         The particles.
     guide
-        The mixture.
+        The mixture, or the product of some.
     log_evidence
         Log of the target's normalising constant, as the guide has it.
     efficiency
@@ -58,6 +60,6 @@ def coverage_of(population: Population, guide: Mixture, log_evidence: float, eff
     return Coverage(number / total, upper)
 
 
-def log_ratios_of(population: Population, guide: Mixture, log_evidence: float) -> np.ndarray:
+def log_ratios_of(population: Population, guide: Mixture | ProductMixture, log_evidence: float) -> np.ndarray:
     """Log π − log q − log Z at the particles, shape (n,)."""
     return population.logdensities - guide.on_host().at(population.flat).log_prob - log_evidence

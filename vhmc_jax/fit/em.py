@@ -137,9 +137,8 @@ def fit_mixture(
     mean, scale_tril = (np.asarray(a, np.float64) for a in (gaussian.mean, gaussian.scale_tril))
     white = np.where(weights[:, None] > 0, draws - mean, 0.0) @ np.linalg.inv(scale_tril).T
 
-    blocks = np.arange(num_draws) * NUM_BLOCKS // num_draws
-    is_held_out = blocks % HELD_OUT == HELD_OUT - 1
-    training, testing = np.where(is_held_out, 0.0, weights), np.where(is_held_out, weights, 0.0)
+    is_tested = is_held_out(num_draws)
+    training, testing = np.where(is_tested, 0.0, weights), np.where(is_tested, weights, 0.0)
     generator = random.generator(rng_key)
     best, best_log_probs, held_out = 1, np.zeros(num_draws), {}
     for number in [number for number in NUMBERS if number <= max_components]:
@@ -157,6 +156,11 @@ def fit_mixture(
         (scale_tril @ found.scale_trils).astype(dtype),
     )
     return MixtureFit(mixture, best, held_out)
+
+
+def is_held_out(num_draws: int) -> np.ndarray:
+    """Which draws are held out: blocks of neighbours, since these may be alike. Shape (n,)."""
+    return np.arange(num_draws) * NUM_BLOCKS // num_draws % HELD_OUT == HELD_OUT - 1
 
 
 def improve(start: Parts, x: np.ndarray, weights: np.ndarray, num_iterations: int) -> Parts:

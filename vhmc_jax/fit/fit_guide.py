@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,13 @@ from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K
 from vhmc_jax.fit.assess import Judged
 from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.components import laplace
-from vhmc_jax.fit.coverage import Coverage
+from vhmc_jax.fit.coverage import Coverage, coverage_of
 from vhmc_jax.fit.local_fit import LocalFit
 from vhmc_jax.fit.mass import components_of_mass
 from vhmc_jax.fit.options import GOOD_ACCEPTANCE, FitOptions
+from vhmc_jax.fit.product_fit import ProductAttempt, fit_blocks
 from vhmc_jax.fit.report import GuideReport
-from vhmc_jax.guide import Mixture
+from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
 
@@ -78,7 +79,7 @@ def fit_guide(
     guide, report = fit_modes(rng_key, logdensity_fn, modes, FitOptions(**options), pilot)
     for note in report.notes:
         warnings.warn(note, stacklevel=2)
-    return guide, report
+    return cast(Mixture, guide), report  # without a population there are no products
 
 
 def fit_modes(
@@ -89,11 +90,12 @@ def fit_modes(
     pilot: tuple[PyTree, Array] | None = None,
     audit: Population | None = None,
     more: Callable[[], Population] | None = None,
-) -> tuple[Mixture, GuideReport]:
+) -> tuple[Mixture | ProductMixture, GuideReport]:
     """``fit_guide`` without warnings, and with populations.
 
-    Four descriptions, each tried only where those before do not suffice: Laplace's Gaussians with their ladders; the
-    same, refined on importance-weighted draws; chains around the modes; a mixture for a larger population.
+    Five descriptions, each tried only where those before do not suffice: Laplace's Gaussians with their ladders; the
+    same, refined on importance-weighted draws; chains around the modes; a mixture for a larger population; a product
+    of mixtures over blocks of coordinates that are independent of each other in the population.
 
     Parameters
     ----------
@@ -105,7 +107,8 @@ def fit_modes(
         Makes a larger one. It is called where the guide does not cover the small one, where jumps fail, or where there
         is no small one.
     """
-    key_local, key_em, key_pool, key_mass = (random.as_jax_key(key) for key in random.split(rng_key, 4))
+    keys = (random.as_jax_key(key) for key in random.split(rng_key, 5))
+    key_local, key_em, key_pool, key_mass, key_blocks = keys
     density = FlatDensity.at(logdensity_fn, modes.template)
     flat_modes = jax.vmap(lambda position: ravel_pytree(position)[0])(modes.positions)
     fitting = Fitting(density, options, random.generator(key_pool), flat_modes.dtype, *flat_modes.shape)
@@ -139,9 +142,17 @@ def fit_modes(
         drawn = drawn._replace(num_densities=drawn.num_densities + attempt.pool.num_densities)
         attempt = fitting.refined(fitting.assess(drawn), options.good_acceptance)
         coverage = attempt.coverage_of(population)
+        # Where modes are too many to be listed, or bend in many directions at once, they may be a product.
+        if len(attempt.poor_modes(ACCEPTABLE)) or coverage.share > WELL_COVERED:
+            product = fit_blocks(key_blocks, density, population, options, fitting.generator)
+            if product is not None:
+                covered = coverage_of(population, product.guide, product.log_evidence, product.score)
+                if _is_better(product, covered, attempt, coverage):
+                    return product.guide, _product_report(fitting, attempt, product, covered, local, population)
+                attempt = attempt.with_further_cost(product.num_densities)
     is_laplace = is_laplace and local is None and population is None
     if not is_laplace:
-        attempt = fitting.generous().assess(attempt.pool).padded()
+        attempt = fitting.generous().grown(fitting.generous().assess(attempt.pool)).padded()
     return attempt.guide, _report(fitting, attempt, local, population, coverage, is_laplace)
 
 
@@ -157,6 +168,37 @@ def _with_tails(fitting: Fitting, attempt: Attempt, flat_modes: Array, modes: Mo
         is_better = other.score > best[1].score + (0.0 if best[1].has_long_tails > other.has_long_tails else LEAST_RISE)
         best = (student, other) if is_better else (best[0], best[1].with_cost_of(other))
     return best
+
+
+def _is_better(product: ProductAttempt, covered: Coverage, attempt: Attempt, coverage: Coverage) -> bool:
+    """Whether a product covers more of the population, or as much with more jumps that succeed."""
+    if abs(covered.share - coverage.share) > WELL_COVERED:
+        return covered.share < coverage.share
+    return product.score > attempt.score + LEAST_RISE
+
+
+def _product_report(
+    fitting: Fitting,
+    attempt: Attempt,
+    product: ProductAttempt,
+    coverage: Coverage,
+    local: LocalFit | None,
+    population: Population,
+) -> GuideReport:
+    """The report on a product. There is one mode, of which nothing can be said mode by mode."""
+    return _report(fitting, attempt, local, population, None, False)._replace(
+        **product.judged._asdict(),
+        mode_weights=np.ones(1),
+        mode_weight_errors=np.zeros(1),
+        component_modes=np.zeros(1, int),
+        step_sizes=np.full(1, np.nan),
+        acceptance_rates=np.full(1, np.nan),
+        starts=product.starts(fitting.generator, NUM_STARTS),
+        log_evidence=product.log_evidence,
+        coverage=coverage,
+        notes=(),
+        num_densities=attempt.pool.num_densities + product.num_densities,
+    )
 
 
 def _report(

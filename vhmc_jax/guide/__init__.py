@@ -1,6 +1,29 @@
 """Guides: normalised densities that are easy to draw from, on flat vectors."""
 
 from vhmc_jax.guide.mixture import GaussianMixture, Mixture, StudentTMixture
-from vhmc_jax.guide.protocol import Guide, HasComponents, Prepares, require_guide
+from vhmc_jax.guide.product import ProductMixture
+from vhmc_jax.guide.protocol import (
+    Guide,
+    HasBlocks,
+    HasComponents,
+    OnHost,
+    Prepares,
+    draw_from,
+    require_guide,
+    require_guide_fits,
+)
 
-__all__ = ["GaussianMixture", "Guide", "HasComponents", "Mixture", "Prepares", "StudentTMixture", "require_guide"]
+__all__ = [
+    "GaussianMixture",
+    "Guide",
+    "HasBlocks",
+    "HasComponents",
+    "Mixture",
+    "OnHost",
+    "Prepares",
+    "ProductMixture",
+    "StudentTMixture",
+    "draw_from",
+    "require_guide",
+    "require_guide_fits",
+]

@@ -55,7 +55,7 @@ def derive(log_weights: Any, scale_trils: Any) -> Derived:
     return Derived(xp.exp(log_weights), whitenings, log_weights + log_dets)
 
 
-def radial_log_probs(squared: Any, dim: int, df: Any) -> Any:
+def radial_log_probs(squared: Any, dim: Any, df: Any) -> Any:
     """Log densities of the standard noise of each component at squared distances (..., k), NumPy's or JAX's.
 
     The noise is Gaussian where ``df`` is None, and otherwise Student-t.

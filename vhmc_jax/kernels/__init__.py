@@ -1,5 +1,6 @@
 """Markov kernels, one file each."""
 
+from vhmc_jax.kernels.block_jump import BlockJumpInfo, block_jump
 from vhmc_jax.kernels.compose import ComposedInfo, ComposedState, cycle, mixture
 from vhmc_jax.kernels.equipotential import EquipotentialInfo, equipotential
 from vhmc_jax.kernels.hmc import hmc
@@ -12,12 +13,14 @@ from vhmc_jax.kernels.vhmc import vhmc
 from vhmc_jax.kernels.with_jumps import VHMCInfo, with_jumps
 
 __all__ = [
+    "BlockJumpInfo",
     "ComposedInfo",
     "ComposedState",
     "EquipotentialInfo",
     "JumpInfo",
     "MagneticState",
     "VHMCInfo",
+    "block_jump",
     "cycle",
     "equipotential",
     "hmc",

@@ -29,7 +29,8 @@ def hmc(
     logdensity_fn
         Log density of a position, up to a constant.
     step_size
-        ε > 0 of the leapfrog.
+        ε > 0 of the leapfrog, or ``(low, high)``: drawn anew at each step, uniform in its logarithm, for densities of
+        several scales.
     num_integration_steps
         L: an integer, or ``(low, high)``, both included, drawn uniformly at each step by each chain.
     inverse_mass_matrix
@@ -61,10 +62,10 @@ def propose(settings: Trajectory, rng_key: PRNGKey, state: State) -> Proposal:
     """One trajectory with a fresh momentum."""
     key_momentum, key_length = random.split(rng_key)
     density, start = flatten(settings.logdensity_fn, state)
-    step_size, kinetic = cast((settings.step_size, settings.kinetic), start.position.dtype)
+    step_size, num_steps = settings.draw(key_length)
+    step_size, kinetic = cast((step_size, settings.kinetic), start.position.dtype)
 
     (momentum,) = kinetic.draw(key_momentum, like=start.position)
-    num_steps = settings.step_count.draw(key_length)
     end, end_momentum = leapfrog(density, kinetic, step_size, num_steps, start, momentum)
 
     energy = kinetic.energy(momentum) - start.logdensity

@@ -35,7 +35,7 @@ def lhmc(
     logdensity_fn
         Log density of a position, up to a constant.
     step_size
-        ε > 0.
+        ε > 0, or ``(low, high)``: drawn anew at each step, uniform in its logarithm, for densities of several scales.
     num_integration_steps
         L, the leapfrog steps between the two Langevin steps: an integer, or ``(low, high)``, both included.
     friction
@@ -65,10 +65,10 @@ def propose(settings: Trajectory, friction: Array, rng_key: PRNGKey, state: Stat
     """One DLHMC trajectory with a fresh momentum."""
     key_momenta, key_length = random.split(rng_key)
     density, start = flatten(settings.logdensity_fn, state)
-    step_size, kinetic, friction = cast((settings.step_size, settings.kinetic, friction), start.position.dtype)
+    step_size, num_steps = settings.draw(key_length)
+    step_size, kinetic, friction = cast((step_size, settings.kinetic, friction), start.position.dtype)
 
     momentum, *noises = kinetic.draw(key_momenta, like=start.position, num=3)
-    num_steps = settings.step_count.draw(key_length)
     end, end_momentum, heat = dlhmc(noises, density, kinetic, step_size, num_steps, friction, start, momentum)
 
     energy = kinetic.energy(momentum) - start.logdensity

@@ -46,7 +46,7 @@ def lhmc_et(
     logdensity_fn
         Log density of a position, up to a constant.
     step_size
-        ε > 0.
+        ε > 0, or ``(low, high)``: drawn anew at each step, uniform in its logarithm, for densities of several scales.
     num_integration_steps
         L, the leapfrog steps between the two Langevin steps: an integer, or ``(low, high)``, both included.
     friction
@@ -94,7 +94,8 @@ def propose(settings: Trajectory, friction: Array, moves: Transformations, rng_k
     """Transformations and DLHMC, in an order that a fair coin decides."""
     key_coin, key_directions, key_momenta, key_length = random.split(rng_key, 4)
     density, start = flatten(settings.logdensity_fn, state)
-    step_size, kinetic, friction = cast((settings.step_size, settings.kinetic, friction), start.position.dtype)
+    step_size, num_steps = settings.draw(key_length)
+    step_size, kinetic, friction = cast((step_size, settings.kinetic, friction), start.position.dtype)
 
     def transform(state: State) -> tuple[State, Transformed]:
         return moves.apply(key_directions, density, state)
@@ -105,7 +106,6 @@ def propose(settings: Trajectory, friction: Array, moves: Transformations, rng_k
         return lazy_cond(predicate, transform, (state, untouched), state)
 
     momentum, *noises = kinetic.draw(key_momenta, like=start.position, num=3)
-    num_steps = settings.step_count.draw(key_length)
     is_before = random.uniform(key_coin) < 0.5
     moved, before = transform_if(is_before, start)
     middle, end_momentum, heat = dlhmc(noises, density, kinetic, step_size, num_steps, friction, moved, momentum)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from vhmc_jax import random
-from vhmc_jax.arguments import cast
+from vhmc_jax.arguments import as_parameter, cast
 from vhmc_jax.base import Array, Info, Kernel, PRNGKey, PyTree
 from vhmc_jax.density import flatten
 from vhmc_jax.dynamics.kinetic import covariance_factor
@@ -120,10 +120,12 @@ def magnetic_hmc(
     ----------
     Tripuraneni, Rowland, Ghahramani & Turner (2017), Magnetic Hamiltonian Monte Carlo.
     """
+    # One step size, and no interval: the flow in the field is computed for it, once.
+    step_size = as_parameter("step_size", step_size, positive=True)
     settings = trajectory(logdensity_fn, step_size, num_integration_steps, inverse_mass_matrix)
     field = as_field(field)
     factor = covariance_factor("inverse_mass_matrix", inverse_mass_matrix)
-    magnetic = Magnetic(settings, magnetic_flow(field, factor, settings.step_size), field.ndim == 0)
+    magnetic = Magnetic(settings, magnetic_flow(field, factor, step_size), field.ndim == 0)
     return Kernel(Partial(init, magnetic), Partial(step, magnetic))
 
 
@@ -148,11 +150,11 @@ def propose(settings: Magnetic, rng_key: PRNGKey, state: MagneticState) -> Propo
     """One trajectory with a fresh momentum, in the field of the state's sign."""
     key_momentum, key_length = random.split(rng_key)
     density, start = flatten(settings.trajectory.logdensity_fn, state)
-    numbers = (settings.trajectory.step_size, settings.trajectory.kinetic, settings.flow)
+    step_size, num_steps = settings.trajectory.draw(key_length)
+    numbers = (step_size, settings.trajectory.kinetic, settings.flow)
     step_size, kinetic, flow = cast(numbers, start.position.dtype)
 
     (momentum,) = kinetic.draw(key_momentum, like=start.position)
-    num_steps = settings.trajectory.step_count.draw(key_length)
     end, end_momentum = magnetic_leapfrog(
         density, kinetic, flow, step_size, num_steps, start, momentum, state.field_sign
     )

@@ -33,7 +33,7 @@ def monomial_gamma_hmc(
     logdensity_fn
         Log density of a position, up to a constant.
     step_size
-        ε > 0 of the leapfrog.
+        ε > 0 of the leapfrog, or ``(low, high)``: drawn anew at each step, uniform in its logarithm.
     num_integration_steps
         L: an integer, or ``(low, high)``, both included, drawn uniformly at each step by each chain.
     exponent

@@ -37,7 +37,7 @@ def vhmc(
     guide
         Anything with ``sample(rng_key) -> x`` and ``log_prob(x)`` on flat vectors, normalised. It is frozen.
     step_size
-        ε > 0.
+        ε > 0, or ``(low, high)``: drawn anew at each step, uniform in its logarithm.
     num_integration_steps
         L: an integer, or ``(low, high)``, both included.
     friction

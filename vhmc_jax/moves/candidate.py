@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
 from vhmc_jax import random
-from vhmc_jax.arguments import as_count, as_parameter, cast, is_concrete
+from vhmc_jax.arguments import as_count, as_parameter, cast
 from vhmc_jax.base import Array, PyTree, State, as_pytree_function
-from vhmc_jax.guide import HasComponents, Prepares, require_guide
+from vhmc_jax.guide import HasComponents, Prepares, draw_from, require_guide, require_guide_fits
 from vhmc_jax.lazy import lazy_cond
 
 FORMS = ("exact", "paper")
@@ -127,8 +126,7 @@ class Jump:
 
     def sample(self, rng_key: Any) -> Array:
         """One draw of the guide, with a key of JAX's own unless it takes any."""
-        takes_any_key = getattr(self.guide.sample, "takes_any_key", False)
-        return self.guide.sample(rng_key if takes_any_key else random.as_jax_key(rng_key))
+        return draw_from(self.guide, rng_key)
 
     def draw_candidate(self, rng_key: Any, state_at: Callable) -> Candidate:
         """The first of the tries with u < π / (c q): a draw in proportion to min(π, c q). Never the best of them.
@@ -176,19 +174,7 @@ class Jump:
 
     def check_guide(self, position: PyTree) -> None:
         """Raise unless the guide draws vectors of the position's dimension and dtype."""
-        x, _ = ravel_pytree(position)
-        draw = jax.eval_shape(self.guide.sample, jax.random.key(0))
-        if draw.shape != x.shape or draw.dtype != x.dtype:
-            raise ValueError(
-                f"guide.sample must return a flat vector like the position's, {x.dtype}{list(x.shape)}, "
-                f"got {draw.dtype}{list(draw.shape)}"
-            )
-        value = jax.eval_shape(self.guide.log_prob, x)
-        if value.shape != ():
-            raise ValueError(f"guide.log_prob must return a scalar, got shape {value.shape}")
-        log_prob = self.guide.log_prob(x)
-        if is_concrete(log_prob) and jnp.isnan(log_prob):
-            raise ValueError(f"guide.log_prob must be a number at the start, got NaN at {x}")
+        require_guide_fits(self.guide, position)
 
 
 def jump_from_guide(guide: Any, log_envelope: Any, num_tries: Any, form: str) -> Jump:

@@ -14,6 +14,7 @@ from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.rhat import rhat
+from vhmc_jax.guide import ProductMixture
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.produce import Produced
 
@@ -251,7 +252,10 @@ def _mass_is_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
 def _modes_are_missing(frozen: Frozen) -> list[str]:
     """The search was still finding modes that matter when it ended."""
     modes = frozen.modes
-    if modes.undiscovered_mass <= MANY_UNDISCOVERED or len(modes.logdensities) == 1:
+    # The modes of a product are the combinations of those of its blocks. Nobody lists them, and the population tells
+    # whether it covers them.
+    is_listed = not isinstance(frozen.guide, ProductMixture)
+    if not is_listed or modes.undiscovered_mass <= MANY_UNDISCOVERED or len(modes.logdensities) == 1:
         return []
     return [
         f"Modes with {modes.undiscovered_mass:.1%} of the mass were seen only once or twice in {modes.num_starts:,} "

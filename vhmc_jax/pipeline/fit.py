@@ -6,7 +6,7 @@ from typing import NamedTuple
 from vhmc_jax.base import Array
 from vhmc_jax.fit import FitOptions, GuideReport
 from vhmc_jax.fit.fit_guide import fit_modes
-from vhmc_jax.guide import Mixture
+from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.pipeline.discover import Discovered
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
@@ -21,7 +21,7 @@ class Fitted(NamedTuple):
     modes
         The modes.
     guide
-        The mixture that carries chains between them.
+        The mixture, or product of mixtures, that carries chains between them.
     report
         How good it is.
     population
@@ -33,7 +33,7 @@ class Fitted(NamedTuple):
     """
 
     modes: Modes
-    guide: Mixture
+    guide: Mixture | ProductMixture
     report: GuideReport
     population: Population | None
     notes: tuple[str, ...]

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from vhmc_jax import random
 from vhmc_jax.base import Array, Kernel, PyTree
 from vhmc_jax.density import unravel_rows
@@ -29,7 +31,7 @@ class Frozen(NamedTuple):
     jump_probability
         β.
     step_size
-        ε of the local move.
+        ε of the local move, or (low, high) where it is drawn at each step: where the modes have several scales.
     num_integration_steps
         Its leapfrog steps, (low, high).
     friction
@@ -51,7 +53,7 @@ class Frozen(NamedTuple):
     log_envelope: float
     num_tries: int
     jump_probability: float
-    step_size: float
+    step_size: float | tuple[float, float]
     num_integration_steps: tuple[int, int]
     friction: float
     inverse_mass_matrix: Any
@@ -75,6 +77,10 @@ class Frozen(NamedTuple):
 
     def starts(self, rng_key: Array, num_chains: int) -> PyTree:
         """Positions for chains: draws of the fit, about the target's, none of them twice where there are enough."""
+        return unravel_rows(self.flat_starts(rng_key, num_chains), self.modes.template)
+
+    def flat_starts(self, rng_key: Array, num_chains: int) -> np.ndarray:
+        """The same as rows, shape (n, d)."""
         draws = self.guide_report.starts
         numbers = random.generator(rng_key).choice(len(draws), num_chains, replace=num_chains > len(draws))
-        return unravel_rows(draws[numbers], self.modes.template)
+        return draws[numbers]

@@ -4,11 +4,14 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from vhmc_jax.base import Array
 from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.diagnostics.evidence import Evidence, log_evidence
 from vhmc_jax.diagnostics.modes.labels import values_at
 from vhmc_jax.diagnostics.modes.report import ModeReport, mode_report
+from vhmc_jax.guide import HasComponents
 from vhmc_jax.pipeline.audit import Round, audit
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Cost
@@ -66,14 +69,17 @@ def judge(
     -------
     The report.
     """
-    component_modes = frozen.guide_report.component_modes
     # The guide is evaluated at the draws once, for both reports.
     guide_values = values_at(flatten_draws(produced.draws), frozen.guide)
+    # A product has no components that could be listed: all of the target counts as one mode.
+    has_components = isinstance(frozen.guide, HasComponents)
+    component_modes = frozen.guide_report.component_modes if has_components else None
     report = mode_report(
         produced.draws,
-        frozen.guide,
-        mode_of=component_modes.tolist(),
-        infos=produced.infos,
+        frozen.guide if has_components else None,
+        mode_of=None if component_modes is None else component_modes.tolist(),
+        labels=None if has_components else np.zeros(produced.logdensities.shape, int),
+        infos=produced.infos if has_components else None,
         undiscovered_share=frozen.modes.undiscovered_share,
         smallest_basin=frozen.modes.smallest_basin,
         guide_values=guide_values,

@@ -174,8 +174,9 @@ def _cost_table(phases: tuple[Phase, ...]) -> str:
 def _acceptance(infos: Any, frozen: Frozen) -> str:
     is_jump = np.asarray(infos.is_jump)
     local = np.asarray(infos.acceptance_rate)[~is_jump]
+    step_size = " to ".join(f"{size:.3g}" for size in np.atleast_1d(frozen.step_size))
     return (
-        f"Local moves: step size {frozen.step_size:.3g}, acceptance {np.mean(local) if local.size else np.nan:.2f}. "
+        f"Local moves: step size {step_size}, acceptance {np.mean(local) if local.size else np.nan:.2f}. "
         f"Jumps: probability {frozen.jump_probability:.2f}, "
         f"accepted {np.sum(infos.jump_accepted) / max(1, np.sum(is_jump)):.2f}, "
         f"expected {frozen.guide_report.expected_acceptance:.2f}."

@@ -24,13 +24,13 @@ def normal(rng_key: PRNGKey, shape: tuple[int, ...] = (), dtype: Any = float) ->
     return _draw(numbers.normals, jax.random.normal, rng_key, shape, dtype)
 
 
-def integer(rng_key: PRNGKey, low: int, high: int) -> Array:
+def integer(rng_key: PRNGKey, low: int | Array, high: int | Array) -> Array:
     """An integer from ``low`` to ``high``, both included; uniform up to one part in 2³² / (high − low + 1)."""
     key = with_words(rng_key)
     if not isinstance(key, Key):
         return jax.random.randint(rng_key, (), low, high + 1)
     word, _ = threefry(key.high, key.low, key.path, jnp.uint32(0))
-    return low + (word % np.uint32(high - low + 1)).astype(jnp.int32)
+    return low + (word % jnp.uint32(high - low + 1)).astype(jnp.int32)
 
 
 def uniform_of_each(keys: Key, count: int, dtype: Any) -> np.ndarray:

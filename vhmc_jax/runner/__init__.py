@@ -2,5 +2,6 @@
 
 from vhmc_jax.runner.adaptation import AdaptedStepSize, adapt_step_size
 from vhmc_jax.runner.chains import Chains, run_chains
+from vhmc_jax.runner.tuning import TunedTrajectory, tune
 
-__all__ = ["AdaptedStepSize", "Chains", "adapt_step_size", "run_chains"]
+__all__ = ["AdaptedStepSize", "Chains", "TunedTrajectory", "adapt_step_size", "run_chains", "tune"]
