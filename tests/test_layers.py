@@ -19,6 +19,7 @@ LAYERS = [
     {"kernels"},
     {"runner"},
     {"search"},
+    {"models"},
     {"fit"},
     {"pipeline"},
 ]

@@ -32,6 +32,18 @@ from vhmc_jax.kernels import (
     with_jumps,
 )
 from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metropolis_info
+from vhmc_jax.models import (
+    Problem,
+    constrain,
+    from_log_prob,
+    from_numpyro,
+    from_pymc,
+    interval,
+    ordered,
+    positive,
+    real,
+    simplex,
+)
 from vhmc_jax.moves.symmetries import Symmetries, permutations, signs
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, TunedTrajectory, adapt_step_size, run_chains, tune
@@ -62,6 +74,7 @@ __all__ = [
     "Modes",
     "Phase",
     "Population",
+    "Problem",
     "ProductMixture",
     "Proposal",
     "Result",
@@ -76,6 +89,7 @@ __all__ = [
     "annealed_jump",
     "block_jump",
     "box",
+    "constrain",
     "cycle",
     "delayed_rejection",
     "diagnostics",
@@ -84,7 +98,11 @@ __all__ = [
     "find_modes",
     "fit_annealing",
     "fit_guide",
+    "from_log_prob",
+    "from_numpyro",
+    "from_pymc",
     "hmc",
+    "interval",
     "jump",
     "lhmc",
     "lhmc_et",
@@ -93,11 +111,15 @@ __all__ = [
     "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
+    "ordered",
     "permutations",
     "population",
+    "positive",
+    "real",
     "run_chains",
     "sample",
     "signs",
+    "simplex",
     "symmetry",
     "targets",
     "tune",

@@ -5,10 +5,12 @@ an account of what happened. Positions are arbitrary pytrees of floating arrays;
 the flat vector of ``jax.flatten_util.ravel_pytree``, which is also the order of mass vectors and matrices.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import numpy as np
 from chex import ArrayTree as PyTree
 from chex import PRNGKey
 from jax.tree_util import Partial
@@ -85,8 +87,8 @@ def as_pytree_function(function: Callable) -> Callable:
     """Make a callable a pytree, so that it can be an argument of a compiled program.
 
     A callable that is a pytree already stays as it is. The bound method of a pytree becomes a function of that
-    pytree, so that its arrays are arguments and not constants. Any other callable is compared by identity: the
-    same object gives the same program.
+    pytree, and a ``functools.partial`` of arrays a function of these arrays, so that they are arguments and not
+    constants. Any other callable is compared by identity: the same object gives the same program.
 
     Parameters
     ----------
@@ -101,6 +103,10 @@ def as_pytree_function(function: Callable) -> Callable:
         raise TypeError(f"expected a function, got {type(function).__name__}: {function!r}")
     if not jax.tree_util.all_leaves([function]):
         return function
+    if isinstance(function, functools.partial):
+        bound = (function.args, function.keywords)
+        if all(isinstance(leaf, Array | np.ndarray) for leaf in jax.tree.leaves(bound)):
+            return Partial(function.func, *function.args, **function.keywords)
     owner = getattr(function, "__self__", None)
     if owner is not None and hasattr(function, "__func__") and not jax.tree_util.all_leaves([owner]):
         return Partial(function.__func__, owner)

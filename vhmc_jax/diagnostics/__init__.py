@@ -10,6 +10,7 @@ from vhmc_jax.diagnostics.modes.plots import plot_mode_weights, plot_transitions
 from vhmc_jax.diagnostics.modes.report import ModeReport, mode_report
 from vhmc_jax.diagnostics.pareto import pareto_k
 from vhmc_jax.diagnostics.plots import plot_autocorrelation, plot_mmd, plot_scatter, plot_trace
+from vhmc_jax.diagnostics.relabel import relabel
 from vhmc_jax.diagnostics.rhat import rhat
 from vhmc_jax.diagnostics.summary import Summary, problems, summary
 
@@ -33,6 +34,7 @@ __all__ = [
     "plot_trace",
     "plot_transitions",
     "problems",
+    "relabel",
     "relative_error_of_mean",
     "rhat",
     "summary",

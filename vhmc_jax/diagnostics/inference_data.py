@@ -1,9 +1,11 @@
 """Conversion to ArviZ: InferenceData of its versions 0.x, DataTree of 1.x."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from vhmc_jax.arguments import as_count
 from vhmc_jax.diagnostics.draws import check_draws, named_leaves
 
 # What ArviZ calls the fields of an info; the others keep their names.
@@ -15,8 +17,13 @@ def to_arviz(
     infos: Any = None,
     logdensities: Any = None,
     *,
-    coords: dict[str, Any] | None = None,
-    dims: dict[str, Any] | None = None,
+    labels: Any = None,
+    log_likelihood: Mapping[str, Any] | None = None,
+    observed_data: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    num_chains: int | None = None,
 ) -> Any:
     """Draws and sample statistics as ArviZ's InferenceData (ArviZ 0.x) or DataTree (1.x).
 
@@ -31,27 +38,57 @@ def to_arviz(
         being usual already.
     logdensities
         Log density at the draws, (chain, draw): ``lp``.
+    labels
+        Mode of each draw, (chain, draw): ``mode`` among the sample statistics.
+    log_likelihood
+        Log likelihood of observed values at the draws by name, each (chain, draw, ...).
+    observed_data
+        The observed values by name.
     coords, dims
         Names of coordinates and dimensions, as ArviZ takes them.
+    attributes
+        Further attributes of the data: numbers, strings or lists of them.
+    num_chains
+        Join chains end to end until there are so many: 64 chains are too many for a picture. By default they stay as
+        they are.
 
     Returns
     -------
-    An object with groups ``posterior`` and, if there is anything to put there, ``sample_stats``.
+    An object with groups ``posterior`` and, if there is anything to put there, ``sample_stats``, ``log_likelihood`` and
+    ``observed_data``.
     """
     posterior = {name: np.asarray(leaf) for name, leaf in named_leaves(check_draws(draws), "x").items()}
     stats = {_usual(name): np.asarray(leaf) for name, leaf in named_leaves(infos, "info").items()}
-    if logdensities is not None:
-        stats["lp"] = np.asarray(logdensities)
+    stats |= {
+        name: np.asarray(values) for name, values in (("lp", logdensities), ("mode", labels)) if values is not None
+    }
+    likelihoods = {name: np.asarray(values) for name, values in (log_likelihood or {}).items()}
     shape = next(iter(posterior.values())).shape[:2]
-    for name, value in stats.items():
-        if value.shape[:2] != shape:
-            raise ValueError(f"statistic {name} must have axes (chain, draw) = {shape}, got shape {value.shape}")
+    for kind, group in (("statistic", stats), ("log likelihood", likelihoods)):
+        for name, value in group.items():
+            if value.shape[:2] != shape:
+                raise ValueError(f"{kind} {name} must have axes (chain, draw) = {shape}, got shape {value.shape}")
+    groups = {"posterior": posterior, "sample_stats": stats, "log_likelihood": likelihoods}
+    if num_chains is not None:
+        groups = {name: _joined(group, num_chains) for name, group in groups.items()}
+    groups["observed_data"] = {name: np.asarray(values) for name, values in (observed_data or {}).items()}
+    groups = {name: group for name, group in groups.items() if group}
     arviz = _import_arviz()
-    groups = {"posterior": posterior} | ({"sample_stats": stats} if stats else {})
-    attributes = {"inference_library": "vhmc_jax"}
+    named = {"coords": dict(coords or {}), "dims": {name: list(names) for name, names in (dims or {}).items()}}
+    attributes = {"inference_library": "vhmc_jax"} | dict(attributes or {})
     if arviz.__version__.startswith("0."):
-        return arviz.from_dict(**groups, coords=coords, dims=dims, attrs=attributes)
-    return arviz.from_dict(groups, coords=coords, dims=dims, attrs={"/": attributes})
+        return arviz.from_dict(**groups, **named, attrs=attributes)
+    return arviz.from_dict(groups, **named, attrs={"/": attributes})
+
+
+def _joined(group: dict[str, np.ndarray], num_chains: int) -> dict[str, np.ndarray]:
+    """Chains one after another, as so many."""
+    for name, values in group.items():
+        chains, draws = values.shape[:2]
+        if chains % as_count("num_chains", num_chains, 1):
+            raise ValueError(f"num_chains must divide the number of chains, {chains}, got {num_chains}")
+        group = group | {name: values.reshape(num_chains, chains // num_chains * draws, *values.shape[2:])}
+    return group
 
 
 def _usual(name: str) -> str:

@@ -10,7 +10,9 @@ from vhmc_jax.diagnostics import to_arviz
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
+from vhmc_jax.models.problem import Problem
 from vhmc_jax.pipeline.frozen import Frozen
+from vhmc_jax.pipeline.html import as_html
 from vhmc_jax.pipeline.phase import Phase
 
 MOST_WEIGHTS = 6
@@ -24,7 +26,9 @@ class Result:
     Attributes
     ----------
     draws
-        Positions, (chain, draw, ...).
+        Draws, (chain, draw, ...): of a problem the constrained values by name, of a log density its positions.
+    unconstrained
+        Positions as they were sampled, (chain, draw, ...).
     infos
         What happened at each step, (chain, draw).
     logdensities
@@ -41,9 +45,12 @@ class Result:
         Sentences: what may be wrong, and what to do about it.
     final_states, next_iteration
         To continue with ``run_chains``.
+    problem
+        What was sampled.
     """
 
     draws: PyTree
+    unconstrained: PyTree
     infos: Any
     logdensities: Any
     modes: ModeReport
@@ -53,6 +60,7 @@ class Result:
     warnings: tuple[str, ...]
     final_states: Any
     next_iteration: int
+    problem: Problem
 
     @property
     def is_trusted(self) -> bool:
@@ -89,9 +97,57 @@ class Result:
 
     __str__ = __repr__ = summary
 
-    def to_arviz(self, **options: Any) -> Any:
-        """Draws, infos and log densities as ArviZ's own data structure; ``coords`` and ``dims`` as ArviZ takes them."""
-        return to_arviz(self.draws, self.infos, self.logdensities, **options)
+    def _repr_html_(self) -> str:
+        """The summary for notebooks."""
+        return as_html(self.modes, self.warnings, self.summary())
+
+    def to_arviz(self, *, num_chains: int | None = None, log_likelihood: bool | None = None, **options: Any) -> Any:
+        """Draws, statistics and what the problem knows as ArviZ's own data structure.
+
+        Among the sample statistics is the mode of each draw; the weights of the modes and the warnings are attributes.
+
+        Parameters
+        ----------
+        num_chains
+            Join chains end to end until there are so many, 4 for a trace plot that can be read. By default they stay.
+        log_likelihood
+            Whether to compute the log likelihood of each observed value at each draw, which ``az.loo`` needs. By
+            default where the problem knows it and it is at most 10⁸ numbers.
+        options
+            Further arguments of ``vj.diagnostics.to_arviz``, such as ``coords`` and ``dims``.
+
+        Returns
+        -------
+        InferenceData of ArviZ 0.x, or a DataTree of 1.x.
+        """
+        names = {name: {**getattr(self.problem, name), **options.pop(name, {})} for name in ("coords", "dims")}
+        return to_arviz(
+            self.draws,
+            self.infos,
+            self.logdensities,
+            labels=self.modes.labels,
+            log_likelihood=self.problem.log_likelihoods(self.unconstrained, log_likelihood),
+            observed_data=self.problem.observed_data,
+            attributes=_attributes(self),
+            num_chains=num_chains,
+            **names,
+            **options,
+        )
+
+
+def _attributes(result: Result) -> dict[str, Any]:
+    """Weights of the modes and warnings, as a file of ArviZ can hold them."""
+    found: dict[str, Any] = {
+        "log_evidence": float(result.log_evidence),
+        "log_evidence_error": float(result.log_evidence_error),
+        "mode_weights": np.asarray(result.modes.weights, float).tolist(),
+        "mode_weight_errors": np.asarray(result.modes.errors, float).tolist(),
+        "warnings": "\n".join(result.warnings),
+    }
+    if result.evidence.mode_weights is not None and result.evidence.mode_weight_errors is not None:
+        found["mode_weights_by_bridge"] = np.asarray(result.evidence.mode_weights, float).tolist()
+        found["mode_weight_errors_by_bridge"] = np.asarray(result.evidence.mode_weight_errors, float).tolist()
+    return found
 
 
 def _evidence(evidence: Evidence) -> str:

@@ -6,9 +6,11 @@ from typing import Any
 
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count
-from vhmc_jax.base import Array, PyTree, TrustWarning, as_pytree_function
+from vhmc_jax.base import Array, PyTree, TrustWarning
 from vhmc_jax.fit import FitOptions
+from vhmc_jax.models.problem import Problem, as_problem
 from vhmc_jax.pipeline.audit import Round
+from vhmc_jax.pipeline.checks import check_call
 from vhmc_jax.pipeline.discover import discover, rediscover
 from vhmc_jax.pipeline.fit import fit
 from vhmc_jax.pipeline.frozen import Frozen
@@ -21,7 +23,7 @@ from vhmc_jax.pipeline.tune import Tuning, tune
 
 def sample(
     rng_key: Array,
-    logdensity_fn: Callable,
+    logdensity_fn: Callable | Problem,
     region: PyTree | Callable = None,
     *,
     num_chains: int = 64,
@@ -47,10 +49,12 @@ def sample(
     rng_key
         Key of everything.
     logdensity_fn
-        Log density of a position (a pytree of floating arrays), up to a constant.
+        Log density of a position (a pytree of floating arrays), up to a constant; or a ``vj.Problem``, as
+        ``vj.from_numpyro`` and others make one.
     region
         Where to look for modes: positions with a leading axis, or a function rng_key → position that covers the region,
-        such as ``vj.box(low, high)`` or a sampler of the prior. Not needed with ``frozen``.
+        such as ``vj.box(low, high)`` or a sampler of the prior. By default that of the problem. Not needed with
+        ``frozen``.
     num_chains
         Chains, all in one compiled program; they start from the guide.
     num_samples
@@ -99,13 +103,16 @@ def sample(
     >>> result.draws.shape
     (64, 1000, 2)
     """
+    problem = as_problem(logdensity_fn)
+    check_call(rng_key, (problem.logdensity_fn, region), fit_options, sample.__kwdefaults__ or ())
+    region = problem.region if region is None and frozen is None else region
     amount = Amount(num_chains, num_samples, num_burnin, thinning).checked()
     options = FitOptions(**{"num_tries": None} | fit_options)
     tuning = Tuning(options.target_acceptance, jump_probability, friction).checked()
     num_pilot = None if num_pilot is None else as_count("num_pilot", num_pilot, 0)
     given = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
     _require_one_way(region, frozen, given | {"friction": friction} | fit_options)
-    logdensity_fn, phases = as_pytree_function(logdensity_fn), Phases(progress)
+    logdensity_fn, phases = problem.logdensity_fn, Phases(progress)
     keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
     key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge, key_again = keys
     budget, found = as_count("max_evaluations", max_evaluations, 1), None
@@ -134,17 +141,20 @@ def sample(
     notes = (*frozen.notes, *judged.notes)
     for note in notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
+    draws = problem.constrained(produced.draws)
     return Result(
-        draws=produced.draws,
+        draws=draws,
+        unconstrained=produced.draws,
         infos=produced.infos,
         logdensities=produced.logdensities,
-        modes=judged.modes,
+        modes=judged.modes.located(draws),
         evidence=judged.evidence,
         frozen=frozen,
         phases=phases.done,
         warnings=notes,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
+        problem=problem,
     )
 
 

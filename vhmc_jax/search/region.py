@@ -55,7 +55,8 @@ def box(low: PyTree, high: PyTree) -> Box:
     Parameters
     ----------
     low, high
-        Positions (pytrees of floating arrays, of one structure) with ``low < high`` in every coordinate.
+        Positions (pytrees of floating arrays, of one structure) with ``low < high`` in every coordinate. A list of
+        numbers is one array.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def box(low: PyTree, high: PyTree) -> Box:
     >>> f"{region.log_prob(jax.numpy.ones(2)):.3f}"
     '-1.386'
     """
-    low, high = as_position(low, "low"), as_position(high, "high")
+    low, high = as_position(_lists_as_arrays(low), "low"), as_position(_lists_as_arrays(high), "high")
     if describe(low) != describe(high):
         raise ValueError(f"low and high must be alike, got {describe(low)} and {describe(high)}")
     if is_concrete(low, high):
@@ -78,6 +79,15 @@ def box(low: PyTree, high: PyTree) -> Box:
         if not all(np.all((width > 0) & np.isfinite(width)) for width in widths):
             raise ValueError(f"low must be below high and both finite in every coordinate, got {low} and {high}")
     return Box(low, high)
+
+
+def _lists_as_arrays(corner: PyTree) -> PyTree:
+    """A corner with lists of numbers as arrays: JAX would take each number for an array of its own."""
+
+    def is_list(node: Any) -> bool:
+        return isinstance(node, list) and all(isinstance(entry, int | float) or is_list(entry) for entry in node)
+
+    return jax.tree.map(lambda node: np.asarray(node, float) if is_list(node) else node, corner, is_leaf=is_list)
 
 
 class Starts:

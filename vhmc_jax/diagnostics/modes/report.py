@@ -1,8 +1,8 @@
 """Mode report: which modes the chains saw, with what weights, and how they moved between them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from vhmc_jax.diagnostics.modes.labels import (
     modes_of_components,
     values_at,
 )
+from vhmc_jax.diagnostics.modes.locations import Locations, locate
 from vhmc_jax.diagnostics.modes.partition import partition_errors
 from vhmc_jax.diagnostics.modes.table import mode_notes, mode_table
 from vhmc_jax.diagnostics.modes.weights import mode_weights
@@ -70,6 +71,8 @@ class ModeReport:
         Share of starting points that lead to modes not yet found, as the mode search estimates it, or None.
     smallest_basin
         Share of the searched region that the basin of a mode must have to be found with 95 % probability, or None.
+    locations
+        Values of the parameters in each mode, or None; see :meth:`located`.
     """
 
     labels: np.ndarray
@@ -93,6 +96,7 @@ class ModeReport:
     far_share: float
     undiscovered_share: float | None
     smallest_basin: float | None = None
+    locations: Locations | None = None
 
     @property
     def transition_matrix(self) -> np.ndarray:
@@ -110,6 +114,10 @@ class ModeReport:
     def notes(self) -> tuple[str, ...]:
         """Sentences: what is NaN and why, what to beware of, and what no report can tell."""
         return mode_notes(self)
+
+    def located(self, draws: Any) -> Self:
+        """The report with the values at which its modes lie, by draws (chain, draw, ...) in the user's own terms."""
+        return replace(self, locations=locate(draws, self.labels, len(self.weights)))
 
     def summary(self) -> str:
         """The report as text."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 # Matrices of more modes than this do not fit a screen and are left to the report's fields.
 MAX_PRINTED = 10
+MAX_PARAMETERS = 20
 
 
 def mode_table(report: "ModeReport") -> str:
@@ -19,6 +20,8 @@ def mode_table(report: "ModeReport") -> str:
         f"entropic coverage {_number(report.entropic_coverage, '.3f')}",
         _weights(report),
     ]
+    if report.locations is not None:
+        parts.append(_locations(report))
     if len(report.weights) <= MAX_PRINTED:
         parts.append(_matrix("Transition matrix (row: mode of a draw; column: of the next)", report.transition_matrix))
         if report.jump_acceptance is not None:
@@ -122,6 +125,23 @@ def _weights(report: "ModeReport") -> str:
         head.insert(4, "guide")
         columns.insert(4, [f"{w:.4f}" for w in report.guide_weights])
     return _align([head, *zip(*columns, strict=True)])
+
+
+def _locations(report: "ModeReport") -> str:
+    found = report.locations
+    assert found is not None
+    num_modes = min(len(found.means), MAX_PRINTED)
+    rows = [["", *(str(mode) for mode in range(num_modes))]]
+    for i, name in enumerate(found.names[:MAX_PARAMETERS]):
+        pairs = zip(found.means[:num_modes, i], found.sds[:num_modes, i], strict=True)
+        rows.append([name, *("-" if np.isnan(mean) else f"{mean:.4g} ± {sd:.2g}" for mean, sd in pairs)])
+    lines = ["Parameters in each mode (mean ± standard deviation of its draws)", _align(rows)]
+    left_out = [
+        f"{count} more {what}"
+        for count, what in ((len(found.means) - num_modes, "modes"), (len(found.names) - len(rows) + 1, "parameters"))
+        if count > 0
+    ]
+    return "\n".join([*lines, *([f"... and {' and '.join(left_out)}"] if left_out else [])])
 
 
 def _matrix(title: str, matrix: np.ndarray) -> str:
