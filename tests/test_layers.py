@@ -12,6 +12,7 @@ BASE = {"base", "arguments", "density", "linalg", "random", "lazy", "programs"}
 # Each layer may import those before it, and itself.
 LAYERS = [
     BASE,
+    {"store"},
     {"guide"},
     {"dynamics"},
     {"metropolis"},
@@ -22,8 +23,9 @@ LAYERS = [
     {"fit"},
     {"pipeline"},
 ]
-# Beside the layers: diagnostics look at draws and guides; targets are for tests, benchmarks and users.
-BESIDE = {"diagnostics": BASE | {"guide"}, "targets": BASE}
+# Beside the layers: diagnostics look at draws and guides; targets are for tests, benchmarks and users; the command line
+# shows what is stored.
+BESIDE = {"diagnostics": BASE | {"guide"}, "targets": BASE, "__main__": {"store"}}
 # Files of `random`, each with those that it may import.
 RANDOM = {
     "threefry": set(),

@@ -29,6 +29,7 @@ from vhmc_jax.metropolis import MetropolisStep, Proposal, log_acceptance, metrop
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, adapt_step_size, run_chains
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
+from vhmc_jax.store import StoredRun, load, open_run, save
 
 __version__ = version("vhmc-jax")
 
@@ -55,6 +56,7 @@ __all__ = [
     "Proposal",
     "Result",
     "State",
+    "StoredRun",
     "StudentTMixture",
     "TrustWarning",
     "VHMCInfo",
@@ -71,14 +73,17 @@ __all__ = [
     "jump",
     "lhmc",
     "lhmc_et",
+    "load",
     "log_acceptance",
     "magnetic_hmc",
     "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
+    "open_run",
     "population",
     "run_chains",
     "sample",
+    "save",
     "targets",
     "vhmc",
     "with_jumps",

@@ -12,6 +12,7 @@ from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Phase
+from vhmc_jax.store import save
 
 MOST_WEIGHTS = 6
 """Modes whose weights stand in one line of the summary."""
@@ -88,6 +89,10 @@ class Result:
         return "\n\n".join(parts)
 
     __str__ = __repr__ = summary
+
+    def save(self, path: Any) -> None:
+        """Write everything to one file, which ``vj.load(path)`` and ``numpy.load`` read."""
+        save(path, self)
 
     def to_arviz(self, **options: Any) -> Any:
         """Draws, infos and log densities as ArviZ's own data structure; ``coords`` and ``dims`` as ArviZ takes them."""

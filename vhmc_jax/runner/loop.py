@@ -40,6 +40,12 @@ def _step(step: Callable, keys: PRNGKey, states: Any) -> tuple[Any, Any]:
     return strongly_typed(jax.vmap(step)(keys, states))
 
 
+def step_and_keep(step: Callable, keep: Callable, keys: PRNGKey, states: Any) -> tuple[Any, PyTree]:
+    """One step of every chain, and what is stored of it: all that decides what a run is."""
+    states, infos = _step(step, keys, states)
+    return states, jax.vmap(keep)(states, infos)
+
+
 @functools.partial(jax.jit, donate_argnames="store")
 def advance(
     step: Callable, keep: Callable, chain_keys: PRNGKey, schedule: Schedule, until: Array, run: Run, store: PyTree
