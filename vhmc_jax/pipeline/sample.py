@@ -112,12 +112,12 @@ def sample(
 
     if frozen is None:
         found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, budget, progress)
-        fitted = phases.run("fit", fit, key_fit, logdensity_fn, found, options)
+        fitted = phases.run("fit", fit, key_fit, logdensity_fn, region, found, options)
         frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         if num_pilot:
             short = amount._replace(num_samples=num_pilot, thinning=1)
             pilot = phases.run("pilot", produce, key_pilot, logdensity_fn, frozen, short, progress)
-            fitted = phases.run("refit", fit, key_refit, logdensity_fn, found, options, pilot)
+            fitted = phases.run("refit", fit, key_refit, logdensity_fn, region, found, options, pilot)
             frozen = phases.run("retune", tune, key_retune, logdensity_fn, fitted, tuning).frozen
     produced = phases.run("produce", produce, key_produce, logdensity_fn, frozen, amount, progress)
     judged = phases.run("judge", judge, key_judge, logdensity_fn, frozen, produced)
@@ -127,7 +127,7 @@ def sample(
         before = Round(produced, judged.evidence)
         where = logdensity_fn, region, num_starts, budget, progress, found, produced
         found = phases.run("rediscover", rediscover, key_discover, *where)
-        fitted = phases.run("refit", fit, key_fit, logdensity_fn, found, options, None, True)
+        fitted = phases.run("refit", fit, key_fit, logdensity_fn, region, found, options, None, True)
         frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         produced = phases.run("reproduce", produce, key_produce, logdensity_fn, frozen, amount, progress)
         judged = phases.run("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
