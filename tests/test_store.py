@@ -96,12 +96,20 @@ def test_single_precision_reads_double_as_numpy(tmp_path):
         ((np.array([None]),), r"\[0\]: an array of Python objects"),
         ({None: 1}, "keys of dicts must be strings or numbers"),
         (vj.State, "cannot be stored"),
+        ({"set": {1}}, r"\[set\] cannot be stored"),
     ],
 )
 def test_what_cannot_be_stored_is_named(record, message, tmp_path):
     with pytest.raises(TypeError, match=message):
         save(tmp_path / "record.npz", record)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_stored_may_be_left_out(tmp_path):
+    save(tmp_path / "record.npz", vj.Kernel(lambda x: x, jnp.ones(2)), is_lenient=True)
+    again = load(tmp_path / "record.npz")
+    assert again.init is None
+    np.testing.assert_array_equal(again.step, np.ones(2))
 
 
 @pytest.mark.parametrize(
@@ -172,8 +180,17 @@ def test_a_folder_of_another_run_is_refused_with_what_differs(tmp_path):
     with pytest.raises(ValueError, match=r"kernel.step: 0.5 there, 0.6 here; gone: 2 there, nothing here"):
         Folder(tmp_path, {"key": 1, "kernel": {"step": 0.6}})
     Folder(tmp_path, {"key": 2}, "as is").close()
+    Folder(tmp_path, {"key": 2}).close()
     with pytest.raises(ValueError, match=r"resume must be one of .* got 'maybe'"):
         Folder(tmp_path, {"key": 2}, "maybe")
+
+
+def test_a_file_may_be_written_again(tmp_path):
+    with Folder(tmp_path, {}) as run:
+        for value in (1, 2, 3):
+            run.write(f"{value % 2}.npz", value)
+    with Folder(tmp_path, {}) as again:
+        assert {entry["file"]: again.read(entry["file"]) for entry in again.entries} == {"0.npz": 2, "1.npz": 3}
 
 
 def test_what_is_no_folder_for_a_run(tmp_path):

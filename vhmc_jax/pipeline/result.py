@@ -40,6 +40,8 @@ class Result:
         Time and evaluations of each phase.
     warnings
         Sentences: what may be wrong, and what to do about it.
+    is_complete
+        Whether all draws were made: not where Ctrl-C or SIGTERM ended production.
     final_states, next_iteration
         To continue with ``run_chains``.
     """
@@ -52,6 +54,7 @@ class Result:
     frozen: Frozen
     phases: tuple[Phase, ...]
     warnings: tuple[str, ...]
+    is_complete: bool
     final_states: Any
     next_iteration: int
 
@@ -91,8 +94,11 @@ class Result:
     __str__ = __repr__ = summary
 
     def save(self, path: Any) -> None:
-        """Write everything to one file, which ``vj.load(path)`` and ``numpy.load`` read."""
-        save(path, self)
+        """Write everything to one file, which ``vj.load(path)`` and ``numpy.load`` read.
+
+        What is no data, as the functions of a model, comes back as None.
+        """
+        save(path, self, is_lenient=True)
 
     def to_arviz(self, **options: Any) -> Any:
         """Draws, infos and log densities as ArviZ's own data structure; ``coords`` and ``dims`` as ArviZ takes them."""

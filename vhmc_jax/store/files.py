@@ -24,7 +24,7 @@ class DamagedFileError(ValueError):
     """A file was cut short, or a byte of it changed."""
 
 
-def save(path: Any, record: Any) -> str:
+def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     """Write a record to a file, which is complete or not there.
 
     Parameters
@@ -32,13 +32,15 @@ def save(path: Any, record: Any) -> str:
     path
         Name of the file. A file of that name is replaced.
     record
-        What to write: see ``records``.
+        What to write: a ``Result``, a ``Frozen``, a guide, another record of this package, or a pytree of arrays.
+    is_lenient
+        Whether what cannot be stored, a function for instance, comes back as None. Otherwise it is an error.
 
     Returns
     -------
     The SHA-256 of the file.
     """
-    description, arrays = encode(record)
+    description, arrays = encode(record, is_lenient)
     text = json.dumps({"format": FORMAT, "record": description}, ensure_ascii=False)
     named = {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
     return write_atomically(Path(path), lambda file: _write_members(file, named))

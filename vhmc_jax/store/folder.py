@@ -47,8 +47,8 @@ class Folder:
             raise
         try:
             _lock(self._lock, self.path)
-            if is_known:
-                _require_same(read_about(self.path), fingerprint, resume, self.path)
+            if is_known and resume == "same":
+                _require_same(read_about(self.path), fingerprint, self.path)
             else:
                 about = json.dumps({"format": FORMAT, "run": fingerprint}, indent=1)
                 write_atomically(self.path / ABOUT, lambda file: file.write(about.encode()))
@@ -65,17 +65,26 @@ class Folder:
                 warnings.warn(f"{self.path / entry['file']} is {why}: it is made again", stacklevel=4)
                 break
             count += 1
-        text = "".join(_line(entry) for entry in entries[:count])
-        manifest = self.path / MANIFEST
-        if not manifest.exists() or manifest.read_text() != text:  # a line may have been cut off, too
-            write_atomically(manifest, lambda file: file.write(text.encode()))
+        self._write_manifest(entries[:count])
         for partial in self.path.glob(f"*{PARTIAL}"):
             partial.unlink()
         return entries[:count]
 
+    def _write_manifest(self, entries: list[dict]) -> None:
+        text, manifest = "".join(_line(entry) for entry in entries), self.path / MANIFEST
+        if not manifest.exists() or manifest.read_text() != text:  # a line may have been cut off
+            write_atomically(manifest, lambda file: file.write(text.encode()))
+
+    def _forget(self, name: str) -> None:
+        """Take a file that will be replaced out of the manifest."""
+        if self.find(name) is not None:
+            self.entries = [entry for entry in self.entries if entry["file"] != name]
+            self._write_manifest(self.entries)
+
     def write(self, name: str, record: Any, **about: Any) -> None:
         """Write a record to a file of that name, then a line about it to the manifest."""
         try:
+            self._forget(name)
             digest = save(self.path / name, record)
             entry = {"file": name, "bytes": (self.path / name).stat().st_size, "sha256": digest, **about}
             with open(self.path / MANIFEST, "ab") as manifest:
@@ -162,11 +171,11 @@ def _require_empty(path: Path) -> None:
         )
 
 
-def _require_same(stored: dict, given: dict, resume: str, path: Path) -> None:
+def _require_same(stored: dict, given: dict, path: Path) -> None:
     """Raise where a folder holds another run, and say what differs."""
     stored, given = _flat(json.loads(json.dumps(stored))), _flat(json.loads(json.dumps(given)))
     changed = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
-    if changed and resume != "as is":
+    if changed:
         lines = (f"{name}: {_short(stored.get(name))} there, {_short(given.get(name))} here" for name in changed)
         raise ValueError(
             f"store: {path} holds another run, which differs in {'; '.join(lines)}. Give another folder, or "

@@ -20,20 +20,22 @@ PACKAGE = __name__.partition(".")[0]
 Arrays = dict[str, np.ndarray]
 
 
-def encode(record: Any) -> tuple[Any, Arrays]:
+def encode(record: Any, is_lenient: bool = False) -> tuple[Any, Arrays]:
     """A record as a description for JSON, and the arrays that it names.
 
     Parameters
     ----------
     record
         Anything made of the parts that the module's docstring names.
+    is_lenient
+        Whether a part that is none of these becomes None. Otherwise it is an error.
 
     Returns
     -------
     The description, and the arrays by their names.
     """
-    arrays: Arrays = {}
-    return _encode(record, "", arrays), arrays
+    encoder = _Encoder(is_lenient)
+    return encoder.encode(record, ""), encoder.arrays
 
 
 def decode(description: Any, array_of: Callable[[str], np.ndarray]) -> Any:
@@ -63,7 +65,7 @@ def decode(description: Any, array_of: Callable[[str], np.ndarray]) -> Any:
     if kind == "record":
         return _record(content[0], {name: part(value) for name, value in content[1].items()})
     if kind == "like":
-        return _lookalike(content[0], tuple(content[1]))(*map(part, content[2].values()))
+        return _lookalike(content[0], tuple(content[1]))(*map(part, content[1].values()))
     if kind == "array":
         return _array(array_of(content[0]), *content[1:])
     if kind == "key":
@@ -71,28 +73,49 @@ def decode(description: Any, array_of: Callable[[str], np.ndarray]) -> Any:
     raise ValueError(f"a description of unknown kind {kind!r}: written by a newer version?")
 
 
-def _encode(value: Any, path: str, arrays: Arrays) -> Any:
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        return _encode_array(value, _free_name(path or "array", arrays), arrays)
-    if type(value) is dict:
-        pairs = ((_constant(key, path), _encode(part, f"{path}[{key}]", arrays)) for key, part in value.items())
-        return ["dict", *map(list, pairs)]
-    if type(value) in (tuple, list):
-        return [type(value).__name__, *(_encode(part, f"{path}[{i}]", arrays) for i, part in enumerate(value))]
-    names = _fields(value)
-    if names is None or isinstance(value, type):
-        raise TypeError(
-            f"{path.lstrip('.') or 'a record'} cannot be stored: expected arrays, numbers, strings, None, tuples, "
-            f"lists, dicts, NamedTuples or records of {PACKAGE}, got {type(value).__module__}."
-            f"{type(value).__qualname__}"
-        )
-    parts = {name: _encode(getattr(value, name), f"{path}.{name}".lstrip("."), arrays) for name in names}
-    name = f"{type(value).__module__}:{type(value).__qualname__}"
-    if _class_of(name) is type(value):
-        return ["record", name, parts]
-    return ["like", type(value).__name__, list(names), parts]
+class _Encoder:
+    """Makes descriptions, and collects the arrays that they name."""
+
+    def __init__(self, is_lenient: bool):
+        self.arrays: Arrays = {}
+        self._is_lenient = is_lenient
+
+    def encode(self, value: Any, path: str) -> Any:
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if isinstance(value, jax.Array | np.ndarray | np.generic):
+            return self._encode_array(value, path or "array")
+        if type(value) is dict:
+            pairs = ((_constant(key, path), self.encode(part, f"{path}[{key}]")) for key, part in value.items())
+            return ["dict", *map(list, pairs)]
+        if type(value) in (tuple, list):
+            return [type(value).__name__, *(self.encode(part, f"{path}[{i}]") for i, part in enumerate(value))]
+        names = _fields(value)
+        if names is None or isinstance(value, type):
+            if self._is_lenient:
+                return None
+            raise TypeError(
+                f"{path or 'a record'} cannot be stored: expected arrays, numbers, strings, None, tuples, lists, "
+                f"dicts, NamedTuples or records of {PACKAGE}, got {type(value).__module__}.{type(value).__qualname__}"
+            )
+        parts = {name: self.encode(getattr(value, name), f"{path}.{name}".lstrip(".")) for name in names}
+        name = f"{type(value).__module__}:{type(value).__qualname__}"
+        return ["record", name, parts] if _class_of(name) is type(value) else ["like", type(value).__name__, parts]
+
+    def _encode_array(self, value: Any, name: str) -> list:
+        while name in self.arrays:
+            name += "_"
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            self.arrays[name] = np.asarray(jax.random.key_data(value))
+            return ["key", name, str(jax.random.key_impl(value))]
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise TypeError(f"{name}: an array of Python objects cannot be stored")
+        is_native = array.dtype.kind != "V"  # bfloat16 and its like are no dtypes of NumPy's files
+        self.arrays[name] = array if is_native else array.view(f"u{array.dtype.itemsize}")
+        home = "jax" if isinstance(value, jax.Array) else "numpy" if isinstance(value, np.ndarray) else "scalar"
+        is_weak = bool(getattr(value, "weak_type", False))
+        return ["array", name, home, str(array.dtype), *(["weak"] if is_weak else [])]
 
 
 def _fields(value: Any) -> tuple[str, ...] | None:
@@ -111,24 +134,6 @@ def _constant(key: Any, path: str) -> Any:
     if type(key) is tuple:
         return ["tuple", *(_constant(part, path) for part in key)]
     raise TypeError(f"{path}: keys of dicts must be strings or numbers to be stored, got {type(key).__name__}: {key!r}")
-
-
-def _free_name(path: str, arrays: Arrays) -> str:
-    return path if path not in arrays else _free_name(path + "_", arrays)
-
-
-def _encode_array(value: Any, name: str, arrays: Arrays) -> list:
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        arrays[name] = np.asarray(jax.random.key_data(value))
-        return ["key", name, str(jax.random.key_impl(value))]
-    array = np.asarray(value)
-    if array.dtype.hasobject:
-        raise TypeError(f"{name}: an array of Python objects cannot be stored")
-    is_native = array.dtype.kind != "V"  # bfloat16 and its like are no dtypes of NumPy's files
-    arrays[name] = array if is_native else array.view(f"u{array.dtype.itemsize}")
-    home = "jax" if isinstance(value, jax.Array) else "numpy" if isinstance(value, np.ndarray) else "scalar"
-    is_weak = bool(getattr(value, "weak_type", False))
-    return ["array", name, home, str(array.dtype), *(["weak"] if is_weak else [])]
 
 
 def _array(array: np.ndarray, home: str, dtype: str, weak: str = "") -> Any:
