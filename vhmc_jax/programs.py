@@ -40,6 +40,7 @@ class Program:
 
     def __init__(self, function: Callable, options: Options, **jit_options: Any):
         functools.update_wrapper(self, function)
+        self.plain = function
         self._plain = jax.jit(function, **jit_options)
         self._tuned: Any = jax.jit(function, compiler_options=dict(options), **jit_options)
         self._options = options

@@ -11,7 +11,8 @@ from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
 from vhmc_jax.base import Kernel, PRNGKey, PyTree, as_pytree_function
 from vhmc_jax.runner.chunks import Interrupt, Window, chunk_ends
-from vhmc_jax.runner.loop import Run, Schedule, advance, keep_draw, start
+from vhmc_jax.runner.devices import Placed, local_values, mesh_of
+from vhmc_jax.runner.loop import Run, Schedule, keep_draw
 from vhmc_jax.runner.progress import ProgressBar
 from vhmc_jax.runner.stored import StoredChunks, fingerprint_of, window_size
 from vhmc_jax.store.folder import Folder
@@ -62,6 +63,7 @@ def run_chains(
     stop_on_interrupt: bool = False,
     store: Any = None,
     resume: str = "same",
+    devices: Any = None,
 ) -> Chains:
     """Run independent chains of a kernel.
 
@@ -100,6 +102,10 @@ def run_chains(
     resume
         ``"same"`` to refuse a store of another run: another key, kernel, density, shape or version. ``"as is"`` to go
         on with it in spite of that, with a greater ``num_samples`` for instance.
+    devices
+        A number of devices, or a list of JAX's, among which the chains are divided evenly; by default the one that JAX
+        takes. A chain's draws depend on the other devices by no more than rounding: a program for fewer chains may
+        round differently.
 
     Returns
     -------
@@ -122,21 +128,26 @@ def run_chains(
     num_chains = jax.tree.leaves(starts)[0].shape[0]
 
     chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
+    placed = Placed(mesh_of(devices, num_chains))
+    kernel, keep_fn = placed.copied((kernel, keep_fn))
+    chain_keys, starts = placed.spread((chain_keys, starts))
     programs = kernel, keep_fn, chain_keys, starts, initial_states is None
     window = Window(schedule, num_samples if store is None else window_size(*programs, num_samples))
-    run, buffer = start(*programs, window.size)
+    run, buffer = placed.start(*programs, window.size)
     _require_finite(run.states, "initial_positions" if initial_states is None else "initial_states")
     bar = ProgressBar(total, f"{num_chains} chains", is_shown=progress)
 
     def advance_to(end: int, done: int, run: Run, buffer: PyTree) -> tuple[Run, PyTree]:
-        return advance(kernel.step, keep_fn, chain_keys, window.schedule_at(done), np.int32(end), run, buffer)
+        schedule = window.schedule_at(done)
+        return placed.advance(kernel.step, keep_fn, chain_keys, schedule, np.int32(end), run, buffer)
 
     if store is None:
         run, buffer, done = _advance_in_chunks(advance_to, run, buffer, window, total, bar, stop_on_interrupt)
         stored = buffer if done == total else _complete_draws(buffer, window.num_draws(done))
         stored = {"draws": stored[0], "infos": stored[1]} if keep is None else {"kept": stored}
     else:
-        fingerprint = fingerprint_of(rng_key, kernel, keep_fn, chain_keys, starts, run.states, schedule, num_samples)
+        numbers = {"num_samples": num_samples, "num_devices": placed.num_devices, **schedule._asdict()}
+        fingerprint = fingerprint_of(rng_key, kernel, keep_fn, chain_keys, starts, run.states, numbers)
         names = ("draws", "infos") if keep is None else ("kept",)
         with Folder(store, fingerprint, resume) as folder, StoredChunks(folder, names, window) as chunks:
             run, done = chunks.resumed(run, total)
@@ -215,9 +226,12 @@ def _checked_starts(positions: PyTree, states: Any) -> Any:
 def _require_finite(states: Any, name: str) -> None:
     """Raise where a chain starts at density zero, before anything long starts."""
     logdensity = getattr(states, "logdensity", None)
-    if logdensity is not None and is_concrete(logdensity) and not np.all(np.isfinite(logdensity)):
+    if logdensity is None or not is_concrete(logdensity):
+        return
+    logdensity = local_values(logdensity)
+    if not np.all(np.isfinite(logdensity)):
         chain = int(np.flatnonzero(~np.isfinite(logdensity))[0])
-        position = jax.tree.map(lambda leaf: np.asarray(leaf[chain]), states.position)
+        position = jax.tree.map(lambda leaf: local_values(leaf)[chain], states.position)
         count = int(np.sum(~np.isfinite(logdensity)))
         raise ValueError(
             f"{name}: the log density must be finite at every start, got {float(logdensity[chain])} for chain {chain} "

@@ -12,7 +12,8 @@ import numpy as np
 
 from vhmc_jax.base import Kernel, PRNGKey, PyTree
 from vhmc_jax.runner.chunks import Window
-from vhmc_jax.runner.loop import Run, Schedule, start, step_and_keep
+from vhmc_jax.runner.devices import local_values
+from vhmc_jax.runner.loop import Run, start, step_and_keep
 from vhmc_jax.store.fingerprint import array_digest, arrays_of, digest_of, program_digest, versions
 from vhmc_jax.store.folder import Folder
 from vhmc_jax.store.run import Chunk, open_run
@@ -39,16 +40,14 @@ def fingerprint_of(
     chain_keys: PRNGKey,
     starts: Any,
     states: Any,
-    schedule: Schedule,
-    num_samples: int,
+    numbers: dict[str, Any],
 ) -> dict[str, Any]:
     """What tells this run from another one."""
     program = jax.make_jaxpr(step_and_keep)(kernel.step, keep, chain_keys, states)
     return {
         "rng_key": array_digest(rng_key),
         "num_chains": len(jax.tree.leaves(starts)[0]),
-        "num_samples": num_samples,
-        **{name: int(number) for name, number in schedule._asdict().items()},
+        **{name: int(number) for name, number in numbers.items()},
         "starts": digest_of(starts),
         "kernel": arrays_of(kernel.step),
         "keep": arrays_of(keep),
@@ -115,7 +114,7 @@ class StoredChunks:
         rates = getattr(run.info_means, "acceptance_rate", None)
         about = {"num_draws": num_draws - self._num_written, "iteration": done}
         if rates is not None:
-            about["acceptance_rate"] = float(np.mean(rates))
+            about["acceptance_rate"] = float(np.mean(local_values(rates)))
         self._wait()
         self._pending = self._writer.submit(
             self._folder.write, f"chunk-{self._num_files:06d}.npz", Chunk(kept, _host_leaves(run)), **about
