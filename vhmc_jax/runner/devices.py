@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vhmc_jax.base import Kernel, PRNGKey, PyTree
+from vhmc_jax.programs import program
 from vhmc_jax.runner.loop import Run, Schedule, advance, start
 
 CHAINS, EVERYWHERE = PartitionSpec("chains"), PartitionSpec()
@@ -99,21 +100,21 @@ class Placed:
         self, step: Callable, keep: Callable, keys: PRNGKey, schedule: Schedule, until: Any, run: Run, store: PyTree
     ) -> tuple[Run, PyTree]:
         """Take iterations until ``until`` of them are done."""
-        program = advance if self._mesh is None else advance_on(self._mesh)
-        return program(step, keep, keys, schedule, until, run, store)
+        run_on = advance if self._mesh is None else advance_on(self._mesh)
+        return run_on(step, keep, keys, schedule, until, run, store)
 
 
 @functools.cache
 def advance_on(mesh: Mesh) -> Any:
     """The program of a run on the devices of a mesh."""
     placed = jax.shard_map(
-        advance.__wrapped__,  # type: ignore[attr-defined]
+        advance.plain,
         mesh=mesh,
         in_specs=(EVERYWHERE, EVERYWHERE, CHAINS, EVERYWHERE, EVERYWHERE, RUN, CHAINS),
         out_specs=(RUN, CHAINS),
         check_vma=False,  # it would ask for an exchange to see that all devices are at the same iteration
     )
-    return jax.jit(placed, donate_argnums=6)
+    return program(placed, donate_argnums=6)
 
 
 @functools.cache
@@ -125,7 +126,7 @@ def _start_on(mesh: Mesh, are_positions: bool, num_samples: int) -> Any:
         out_specs=(RUN, CHAINS),
         check_vma=False,
     )
-    return jax.jit(placed)
+    return program(placed)
 
 
 def local_values(array: Any) -> np.ndarray:

@@ -34,7 +34,7 @@ class Run(NamedTuple):
     info_means: Any
 
 
-@functools.partial(jax.jit, inline=True)
+@functools.partial(program, inline=True)
 def _step(step: Callable, keys: PRNGKey, states: Any) -> tuple[Any, Any]:
     """One step of every chain. Compiled into its callers, but traced once for all of them."""
     return strongly_typed(jax.vmap(step)(keys, states))
@@ -46,7 +46,7 @@ def step_and_keep(step: Callable, keep: Callable, keys: PRNGKey, states: Any) ->
     return states, jax.vmap(keep)(states, infos)
 
 
-@functools.partial(jax.jit, donate_argnames="store")
+@functools.partial(program, donate_argnames="store")
 def advance(
     step: Callable, keep: Callable, chain_keys: PRNGKey, schedule: Schedule, until: Array, run: Run, store: PyTree
 ) -> tuple[Run, PyTree]:
@@ -83,7 +83,7 @@ def start(
 ) -> tuple[Run, PyTree]:
     """The carry before the first iteration, and the empty store."""
     states = strongly_typed(jax.vmap(kernel.init)(starts) if are_positions else starts)
-    _, infos = jax.eval_shape(_step, kernel.step, chain_keys, states)
+    _, infos = _step.eval_shape(kernel.step, chain_keys, states)
     kept = jax.eval_shape(jax.vmap(keep), states, infos)
     store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
     means = jax.tree.map(lambda a: jnp.zeros(a.shape, float), common_fields(infos))
