@@ -100,8 +100,7 @@ def test_programs_go_with_their_function():
     assert len(applied._compiled) == count
 
 
-@pytest.mark.parametrize("use", ["run_chains", "adapt_step_size", "find_modes", "population"])
-def test_nothing_keeps_a_log_density_alive(use):
+def use_a_density(use):
     scale, region = np.array(0.5), vj.box(jnp.full(2, -5.0), jnp.full(2, 5.0))
 
     def logdensity(x):
@@ -119,7 +118,11 @@ def test_nothing_keeps_a_log_density_alive(use):
         vj.find_modes(key, logdensity, region, num_starts=8)
     else:
         vj.population(key, logdensity, region, num_particles=64)
-    reference = weakref.ref(logdensity)
-    del logdensity, kernel
+    return weakref.ref(logdensity)
+
+
+@pytest.mark.parametrize("use", ["run_chains", "adapt_step_size", "find_modes", "population"])
+def test_nothing_keeps_a_log_density_alive(use):
+    reference = use_a_density(use)
     gc.collect()
     assert reference() is None

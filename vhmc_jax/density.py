@@ -88,7 +88,13 @@ def _flat_value(logdensity_fn: Callable, unravel: Callable, x: Array) -> Array:
 
 @functools.partial(program, static_argnames="unravel", inline=True)
 def _flat_value_and_grad(logdensity_fn: Callable, unravel: Callable, x: Array) -> tuple[Array, Array]:
-    return jax.value_and_grad(_flat_value, argnums=2)(logdensity_fn, unravel, x)
+    try:
+        return jax.value_and_grad(_flat_value, argnums=2)(logdensity_fn, unravel, x)
+    except (NotImplementedError, TypeError, ValueError) as error:
+        _flat_value.eval_shape(logdensity_fn, unravel, x)  # raises where the value itself is at fault
+        raise ValueError(
+            f"logdensity_fn must have a gradient by jax.grad, got {type(error).__name__}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def flatten(logdensity_fn: Callable, state: Any) -> tuple[FlatDensity, State]:
@@ -138,6 +144,13 @@ def require_scalar(logdensity_fn: Callable, position: PyTree) -> None:
     value = _value.eval_shape(as_pytree_function(logdensity_fn), position)
     if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
         raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
+
+
+def require_gradient(logdensity_fn: Callable, position: PyTree) -> None:
+    """Raise unless the log density has a gradient at positions like this one. Nothing is evaluated."""
+    density, leaves = FlatDensity.at(logdensity_fn, position), jax.tree.leaves(position)
+    x = jax.ShapeDtypeStruct((sum(np.size(leaf) for leaf in leaves),), jnp.result_type(*leaves))
+    _flat_value_and_grad.eval_shape(density.logdensity_fn, density.unravel, x)
 
 
 @program

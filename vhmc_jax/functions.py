@@ -49,7 +49,7 @@ _tokens: dict[tuple[int, int], tuple[Token, Any]] = {}
 
 
 def token_of(function: Callable) -> Token:
-    """The token of a function, or of a method as a pair of an object and a function; the same one for the same function.
+    """The token of a function, the same one each time; that of a method belongs to its object and its function.
 
     Raises TypeError for a callable to which there are no weak references.
     """

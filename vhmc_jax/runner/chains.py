@@ -126,6 +126,8 @@ def run_chains(
     keep_fn = as_pytree_function(keep_draw if keep is None else keep)
     starts = _checked_starts(initial_positions, initial_states)
     num_chains = jax.tree.leaves(starts)[0].shape[0]
+    if store is not None and not is_concrete(rng_key, kernel, starts):
+        raise ValueError("store cannot be given within a compiled program: its arrays have no values there")
 
     chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
     placed = Placed(mesh_of(devices, num_chains))
