@@ -21,11 +21,10 @@ class Token:
         Gives the function; None where it is gone.
     """
 
-    __slots__ = ("__weakref__", "_resolve", "_when_gone")
+    __slots__ = ("_resolve",)
 
     def __init__(self, resolve: Callable[[], Callable | None]):
         self._resolve = resolve
-        self._when_gone: list[Callable[[], Any]] = []
 
     def function(self) -> Callable:
         """The function."""
@@ -33,19 +32,15 @@ class Token:
             raise ReferenceError("the function of this pytree is gone: keep a reference to it")
         return function
 
-    def when_gone(self, callback: Callable[[], Any]) -> None:
-        """Call back when the function is gone."""
-        self._when_gone.append(callback)
-
-    def tell(self) -> None:
-        """The function is gone."""
-        callbacks, self._when_gone = self._when_gone, []
-        for callback in callbacks:
-            callback()
-
 
 _tokens: dict[tuple[int, int], tuple[Token, Any]] = {}
 """Tokens of the functions that are alive, by address: of a method, those of its object and of its function."""
+_listeners: list[Callable[[Token], Any]] = []
+
+
+def when_gone(listener: Callable[[Token], Any]) -> None:
+    """Have a function called with the token of each function that is gone from now on."""
+    _listeners.append(listener)
 
 
 def token_of(function: Callable) -> Token:
@@ -61,8 +56,9 @@ def token_of(function: Callable) -> Token:
         return _tokens[key][0]
 
     def forget(_: Any) -> None:
-        if (entry := _tokens.pop(key, None)) is not None:
-            entry[0].tell()
+        token, _ = _tokens.pop(key)
+        for listener in _listeners:
+            listener(token)
 
     reference = weakref.ref(alive, forget)
     resolve = (lambda: None if (owner := reference()) is None else part.__get__(owner)) if is_method else reference

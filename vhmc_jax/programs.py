@@ -9,13 +9,14 @@ for milliseconds, so they use the older one. Production uses ``jax.jit`` as it i
 """
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from vhmc_jax.arguments import is_concrete
-from vhmc_jax.functions import Token, tokens_in
+from vhmc_jax.functions import Token, tokens_in, when_gone
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -47,6 +48,7 @@ class Program:
         self.plain = function
         self._options, self._jit_options = options, jit_options
         self._compiled: dict[frozenset[Token], tuple[Any, Any]] = {}
+        _programs.add(self)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """The function's value."""
@@ -76,9 +78,23 @@ class Program:
 
             tuned = jax.jit(copy, compiler_options=dict(self._options), **self._jit_options) if self._options else None
             self._compiled[tokens] = jax.jit(copy, **self._jit_options), tuned
-            for token in tokens:
-                token.when_gone(functools.partial(self._compiled.pop, tokens, None))
         return self._compiled[tokens]
+
+    def release(self, token: Token) -> None:
+        """Let go of all that was compiled for a function."""
+        for tokens in [tokens for tokens in list(self._compiled) if token in tokens]:
+            del self._compiled[tokens]
+
+
+_programs: weakref.WeakSet[Program] = weakref.WeakSet()
+
+
+def _release(token: Token) -> None:
+    for each in list(_programs):
+        each.release(token)
+
+
+when_gone(_release)
 
 
 def program(function: Callable, *, options: Options = (), **jit_options: Any) -> Program:
