@@ -1,5 +1,7 @@
 """Chains over several devices: as many devices as are there are one in most tests, so four are made in a process."""
 
+import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +52,40 @@ def test_chains_that_devices_cannot_share_are_refused(monkeypatch):
     monkeypatch.setattr(jax, "devices", lambda: jax.local_devices() * 3)
     with pytest.raises(ValueError, match="share the chains evenly, got 8 chains on 3 devices: give 9 chains"):
         mesh_of(3, 8)
+
+
+PROCESS = """
+import sys, jax
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", 2, int(sys.argv[2]))
+import jax.numpy as jnp, numpy as np, vhmc_jax as vj
+from vhmc_jax.runner.devices import local_values
+kernel = vj.hmc(lambda x: -0.5 * jnp.sum(x**2), step_size=0.6, num_integration_steps=3)
+starts = jnp.arange(8.0).reshape(4, 2)
+first = vj.run_chains(jax.random.key(0), kernel, starts, 5, devices=jax.devices(), progress=True)
+assert not first.draws.is_fully_addressable
+last = first.final_states
+second = vj.run_chains(jax.random.key(0), kernel, initial_states=last, num_samples=5, first_iteration=5, progress=True)
+print(local_values(second.draws).ravel().tolist())
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_chains():
+    """The second call gets arrays that the processes share, and is not told of devices."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    commands = [[sys.executable, "-c", PROCESS, port, str(number)] for number in range(2)]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
+    ]
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    found = np.array([json.loads(output.splitlines()[-1]) for output, _ in outputs]).reshape(4, 5, 2)
+    with jax.enable_x64(False):
+        whole = vj.run_chains(jax.random.key(0), KERNEL, jnp.arange(8.0, dtype=jnp.float32).reshape(4, 2), 10)
+    np.testing.assert_allclose(found, whole.draws[:, 5:], rtol=1e-4)
 
 
 class Shard:

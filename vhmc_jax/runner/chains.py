@@ -148,6 +148,8 @@ def run_chains(
         stored = buffer if done == total else _complete_draws(buffer, window.num_draws(done))
         stored = {"draws": stored[0], "infos": stored[1]} if keep is None else {"kept": stored}
     else:
+        if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(run)):
+            raise ValueError("store cannot hold chains of several processes: give each process chains of its own")
         numbers = {"num_samples": num_samples, "num_devices": placed.num_devices, **schedule._asdict()}
         fingerprint = fingerprint_of(rng_key, kernel, keep_fn, chain_keys, starts, run.states, numbers)
         names = ("draws", "infos") if keep is None else ("kept",)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -82,11 +83,16 @@ class Placed:
 
     def spread(self, tree: PyTree) -> PyTree:
         """Arrays with chains on their leading axis, on the devices that run them."""
-        return tree if self._mesh is None else jax.device_put(tree, NamedSharding(self._mesh, CHAINS))
+        return self._put(tree, CHAINS)
 
     def copied(self, tree: PyTree) -> PyTree:
         """Arrays that every device needs, on each of them."""
-        return tree if self._mesh is None else jax.device_put(tree, NamedSharding(self._mesh, EVERYWHERE))
+        return self._put(tree, EVERYWHERE)
+
+    def _put(self, tree: PyTree, spec: PartitionSpec) -> PyTree:
+        if self._mesh is None:
+            return tree
+        return jax.tree.map(functools.partial(_put, sharding=NamedSharding(self._mesh, spec)), tree)
 
     def start(
         self, kernel: Kernel, keep: Callable, chain_keys: PRNGKey, starts: Any, are_positions: bool, num_samples: int
@@ -102,6 +108,19 @@ class Placed:
         """Take iterations until ``until`` of them are done."""
         run_on = advance if self._mesh is None else advance_on(self._mesh)
         return run_on(step, keep, keys, schedule, until, run, store)
+
+
+def _put(leaf: Any, sharding: NamedSharding) -> Any:
+    """An array on the devices of a sharding, which may be those of several processes: then each puts its own part."""
+    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+        return leaf
+    if sharding.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        words = _put(jax.random.key_data(leaf), sharding)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+    values = np.asarray(leaf)
+    return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
 
 
 @functools.cache
