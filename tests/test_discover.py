@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
-from vhmc_jax.pipeline.discover import NUM_AUDITORS, NUM_PARTICLES, as_population, discover, rediscover
+from vhmc_jax.pipeline.discover import (
+    NUM_AUDITORS,
+    NUM_PARTICLES,
+    as_population,
+    discover,
+    larger_population,
+    rediscover,
+)
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
 
@@ -63,10 +70,10 @@ def test_evaluations_are_those_of_climbing_and_of_the_population(pair):
 
 
 def test_a_larger_population_is_another_one(pair):
-    more = pair.more()
+    more = larger_population(pair, PAIR.logdensity, cube(2, -10.0, 10.0))()
     assert len(more.flat) == NUM_PARTICLES
     assert more.has_arrived
-    again = pair.more()
+    again = larger_population(pair, PAIR.logdensity, cube(2, -10.0, 10.0))()
     np.testing.assert_array_equal(more.flat, again.flat)
     assert not np.isin(pair.audit.flat, more.flat).any()
 
@@ -108,7 +115,7 @@ def test_a_region_that_hardly_meets_the_target_is_noted():
     assert found.has_peaks
     np.testing.assert_allclose(found.modes.positions, [[101.0, 101.0]], atol=1e-3)
     assert found.audit is None
-    assert found.more is None
+    assert larger_population(found, beyond(100.0), starts) is None
     assert found.notes[0].startswith("No second opinion on where the mass is: the density is zero or not a number")
 
 
@@ -159,7 +166,7 @@ def test_a_mode_that_chains_alone_saw_is_found_in_the_second_round():
     produced = produced_at(np.asarray(PAIR.sample(KEY, 60)).reshape(4, 15, 2))
     second = rediscover(KEY, PAIR.logdensity, starts, None, BUDGET, False, first, produced)
     assert len(second.modes.logdensities) == 2
-    assert second.more().flat.shape == (60, 2)
+    assert larger_population(second, PAIR.logdensity, starts)().flat.shape == (60, 2)
     lost = produced_at(np.asarray(PAIR.means[0] + 0.1 * jax.random.normal(KEY, (4, 15, 2))))
     again = rediscover(KEY, PAIR.logdensity, starts, None, BUDGET, False, first, lost)
     assert len(again.modes.logdensities) == 1

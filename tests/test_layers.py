@@ -8,10 +8,11 @@ import pytest
 import vhmc_jax
 
 ROOT = Path(vhmc_jax.__file__).parent
-BASE = {"base", "arguments", "density", "linalg", "random", "lazy", "programs"}
+BASE = {"base", "functions", "arguments", "density", "linalg", "random", "lazy", "programs"}
 # Each layer may import those before it, and itself.
 LAYERS = [
     BASE,
+    {"store"},
     {"guide"},
     {"dynamics"},
     {"metropolis"},
@@ -23,8 +24,9 @@ LAYERS = [
     {"fit"},
     {"pipeline"},
 ]
-# Beside the layers: diagnostics look at draws and guides; targets are for tests, benchmarks and users.
-BESIDE = {"diagnostics": BASE | {"guide"}, "targets": BASE}
+# Beside the layers: diagnostics look at draws and guides; targets are for tests, benchmarks and users; the command line
+# shows what is stored.
+BESIDE = {"diagnostics": BASE | {"guide"}, "targets": BASE, "__main__": {"store"}}
 # Files of `random`, each with those that it may import.
 RANDOM = {
     "threefry": set(),

@@ -48,6 +48,7 @@ from vhmc_jax.moves.symmetries import Symmetries, permutations, signs
 from vhmc_jax.pipeline import Frozen, Phase, Result, sample
 from vhmc_jax.runner import AdaptedStepSize, Chains, TunedTrajectory, adapt_step_size, run_chains, tune
 from vhmc_jax.search import Box, Modes, Population, box, find_modes, population
+from vhmc_jax.store import StoredRun, load, open_run, save
 
 __version__ = version("vhmc-jax")
 
@@ -79,6 +80,7 @@ __all__ = [
     "Proposal",
     "Result",
     "State",
+    "StoredRun",
     "StudentTMixture",
     "Symmetries",
     "TrustWarning",
@@ -106,11 +108,13 @@ __all__ = [
     "jump",
     "lhmc",
     "lhmc_et",
+    "load",
     "log_acceptance",
     "magnetic_hmc",
     "metropolis_info",
     "mixture",
     "monomial_gamma_hmc",
+    "open_run",
     "ordered",
     "permutations",
     "population",
@@ -118,6 +122,7 @@ __all__ = [
     "real",
     "run_chains",
     "sample",
+    "save",
     "signs",
     "simplex",
     "symmetry",

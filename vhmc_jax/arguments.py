@@ -64,6 +64,8 @@ def as_position(position: PyTree, name: str = "position") -> PyTree:
         if not jnp.issubdtype(dtype, jnp.floating):
             where = name + jax.tree_util.keystr(path)
             raise TypeError(f"{where} must be of a floating dtype, got {dtype}; write 1.0 instead of 1")
+        if np.size(leaf) == 0:
+            raise ValueError(f"{name}{jax.tree_util.keystr(path)} must not be empty, got shape {np.shape(leaf)}")
     return jax.tree.map(_definite, position)
 
 

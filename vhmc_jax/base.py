@@ -15,6 +15,8 @@ from chex import ArrayTree as PyTree
 from chex import PRNGKey
 from jax.tree_util import Partial
 
+from vhmc_jax.functions import Function
+
 __all__ = ["Array", "Info", "Kernel", "PRNGKey", "PyTree", "State", "as_pytree_function"]
 
 Array = jax.Array
@@ -88,7 +90,8 @@ def as_pytree_function(function: Callable) -> Callable:
 
     A callable that is a pytree already stays as it is. The bound method of a pytree becomes a function of that
     pytree, and a ``functools.partial`` of arrays a function of these arrays, so that they are arguments and not
-    constants. Any other callable is compared by identity: the same object gives the same program.
+    constants. Any other callable is compared by identity: the same object gives the same program, and when it is gone,
+    so are its programs.
 
     Parameters
     ----------
@@ -110,4 +113,7 @@ def as_pytree_function(function: Callable) -> Callable:
     owner = getattr(function, "__self__", None)
     if owner is not None and hasattr(function, "__func__") and not jax.tree_util.all_leaves([owner]):
         return Partial(function.__func__, owner)
-    return Partial(function)
+    try:
+        return Function(function)
+    except TypeError:  # there are no weak references to it
+        return Partial(function)

@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from vhmc_jax.arguments import as_array, as_position, describe
 from vhmc_jax.base import Array, PyTree, State, as_pytree_function
+from vhmc_jax.programs import program
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["logdensity_fn"], meta_fields=["unravel"])
@@ -79,15 +80,21 @@ class FlatDensity:
         )
 
 
-@functools.partial(jax.jit, static_argnames="unravel", inline=True)
+@functools.partial(program, static_argnames="unravel", inline=True)
 def _flat_value(logdensity_fn: Callable, unravel: Callable, x: Array) -> Array:
     """Compiled into its callers, but traced once for all of them."""
     return jnp.asarray(logdensity_fn(unravel(x)), dtype=x.dtype)
 
 
-@functools.partial(jax.jit, static_argnames="unravel", inline=True)
+@functools.partial(program, static_argnames="unravel", inline=True)
 def _flat_value_and_grad(logdensity_fn: Callable, unravel: Callable, x: Array) -> tuple[Array, Array]:
-    return jax.value_and_grad(_flat_value, argnums=2)(logdensity_fn, unravel, x)
+    try:
+        return jax.value_and_grad(_flat_value, argnums=2)(logdensity_fn, unravel, x)
+    except (NotImplementedError, TypeError, ValueError) as error:
+        _flat_value.eval_shape(logdensity_fn, unravel, x)  # raises where the value itself is at fault
+        raise ValueError(
+            f"logdensity_fn must have a gradient by jax.grad, got {type(error).__name__}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def flatten(logdensity_fn: Callable, state: Any) -> tuple[FlatDensity, State]:
@@ -139,7 +146,14 @@ def require_scalar(logdensity_fn: Callable, position: PyTree) -> None:
         raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
 
 
-@jax.jit
+def require_gradient(logdensity_fn: Callable, position: PyTree) -> None:
+    """Raise unless the log density has a gradient at positions like this one. Nothing is evaluated."""
+    density, leaves = FlatDensity.at(logdensity_fn, position), jax.tree.leaves(position)
+    x = jax.ShapeDtypeStruct((sum(np.size(leaf) for leaf in leaves),), jnp.result_type(*leaves))
+    _flat_value_and_grad.eval_shape(density.logdensity_fn, density.unravel, x)
+
+
+@program
 def _value(logdensity_fn: Callable, position: PyTree) -> Any:
     return logdensity_fn(position)
 

@@ -25,6 +25,7 @@ from vhmc_jax.diagnostics.modes.labels import modes_of_components, shares_of_mod
 from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K, pareto_k
 from vhmc_jax.diagnostics.strata import Strata
 from vhmc_jax.guide import OnHost, require_guide
+from vhmc_jax.programs import program
 
 MAX_GUIDE_DRAWS = 100_000
 LIGHT_TAILS = 0.1
@@ -285,6 +286,6 @@ def _as_vector(function: Callable[[Array], Array], x: Array) -> Array:
     return jnp.asarray(function(x), x.dtype)[None]
 
 
-@jax.jit
+@program
 def _sample(sample: Callable[[Array], Array], keys: Array) -> Array:
     return jax.vmap(sample)(keys)

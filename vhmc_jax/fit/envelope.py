@@ -16,6 +16,7 @@ from vhmc_jax.arguments import as_count, as_position
 from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.density import FlatDensity, require_scalar
 from vhmc_jax.guide import require_guide
+from vhmc_jax.programs import program
 
 GRID_SIZE, NUM_ROUNDS = 24, 2
 """Values of log c that are tried, and how often between ever closer ends."""
@@ -99,7 +100,7 @@ def matching_template(guide: Any, template: PyTree | None) -> PyTree:
     return template
 
 
-@functools.partial(jax.jit, static_argnames="num_draws")
+@functools.partial(program, static_argnames="num_draws")
 def _heights(
     rng_key: Array, density: FlatDensity, sample: Callable, log_prob: Callable, num_draws: int
 ) -> tuple[Array, Array]:

@@ -23,6 +23,24 @@ NUM_PARTICLES, NUM_MOVES = 1024, 4
 """Particles and moves a stage of the population that the guide is fitted to, where it needs one."""
 
 
+class Larger(NamedTuple):
+    """What it takes to make a larger population.
+
+    Attributes
+    ----------
+    rng_key
+        Its key.
+    max_gradients
+        The most gradients.
+    progress
+        Whether to show a bar.
+    """
+
+    rng_key: Array
+    max_gradients: int
+    progress: bool
+
+
 class Discovered(NamedTuple):
     """What the search found.
 
@@ -35,7 +53,7 @@ class Discovered(NamedTuple):
     audit
         A small population, for a second opinion; None where there is none.
     more
-        Makes a larger population, for the fit.
+        A larger population for the fit, or what it takes to make one; None where there is none.
     notes
         Sentences: what may be wrong, and what to do about it.
     cost
@@ -45,7 +63,7 @@ class Discovered(NamedTuple):
     modes: Modes
     has_peaks: bool
     audit: Population | None
-    more: Callable[[], Population] | None
+    more: Population | Larger | None
     notes: tuple[str, ...]
     cost: Cost
 
@@ -94,18 +112,6 @@ def discover(
         max_gradients=max_evaluations // 2,
         progress=progress,
     )
-
-    def more() -> Population:
-        return population(
-            key_more,
-            logdensity_fn,
-            region,
-            num_particles=NUM_PARTICLES,
-            num_moves=NUM_MOVES,
-            max_gradients=max_evaluations // 4,
-            progress=progress,
-        )
-
     has_peaks = len(modes.logdensities) > 0
     if audit is None:
         require_modes(modes)
@@ -114,7 +120,8 @@ def discover(
     narrow = narrow_starts_note(region, modes)
     notes = [*notes, *(() if narrow is None else (narrow,))]
     cost = Cost(modes.num_gradients + (0 if audit is None else audit.num_gradients), modes.num_densities)
-    return Discovered(modes, has_peaks, audit, None if audit is None else more, tuple(notes), cost)
+    more = None if audit is None else Larger(key_more, max_evaluations // 4, progress)
+    return Discovered(modes, has_peaks, audit, more, tuple(notes), cost)
 
 
 def rediscover(
@@ -157,7 +164,27 @@ def rediscover(
         progress=progress,
     )
     modes = modes if len(modes.logdensities) else mode_of_mass(draws, modes)
-    return found._replace(modes=modes, more=lambda: draws, cost=Cost(modes.num_gradients, modes.num_densities))
+    return found._replace(modes=modes, more=draws, cost=Cost(modes.num_gradients, modes.num_densities))
+
+
+def larger_population(
+    found: Discovered, logdensity_fn: Callable, region: PyTree | Callable
+) -> Callable[[], Population] | None:
+    """A function that gives the larger population; None where there is none."""
+    more = found.more
+    if more is None:
+        return None
+    if isinstance(more, Population):
+        return lambda: more
+    return lambda: population(
+        more.rng_key,
+        logdensity_fn,
+        region,
+        num_particles=NUM_PARTICLES,
+        num_moves=NUM_MOVES,
+        max_gradients=more.max_gradients,
+        progress=more.progress,
+    )
 
 
 def as_population(rng_key: Array, produced: Produced) -> Population:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from vhmc_jax.base import Array
+from vhmc_jax.base import Array, PyTree
 from vhmc_jax.fit import FitOptions, GuideReport
 from vhmc_jax.fit.fit_guide import fit_modes
 from vhmc_jax.guide import Mixture, ProductMixture
-from vhmc_jax.pipeline.discover import Discovered
+from vhmc_jax.pipeline.discover import Discovered, larger_population
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
 from vhmc_jax.search import Modes, Population
@@ -43,6 +43,7 @@ class Fitted(NamedTuple):
 def fit(
     rng_key: Array,
     logdensity_fn: Callable,
+    region: PyTree | Callable,
     found: Discovered,
     options: FitOptions,
     pilot: Produced | None = None,
@@ -56,6 +57,8 @@ def fit(
         Key of the fit.
     logdensity_fn
         Log density of a pytree position.
+    region
+        Where a larger population begins, where one is needed.
     found
         The modes.
     options
@@ -71,8 +74,7 @@ def fit(
     The guide.
     """
     draws = None if pilot is None else (pilot.draws, pilot.logdensities)
-    guide, report = fit_modes(
-        rng_key, logdensity_fn, found.modes, options, draws, None if is_again else found.audit, found.more
-    )
+    audit, more = None if is_again else found.audit, larger_population(found, logdensity_fn, region)
+    guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws, audit, more)
     cost = Cost(report.num_gradients, report.num_densities)
     return Fitted(found.modes, guide, report, found.audit, found.notes, cost)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vhmc_jax import random
@@ -62,6 +63,8 @@ class Produced(NamedTuple):
         To continue from.
     cost
         Evaluations of all iterations, stored or not.
+    is_complete
+        Whether all iterations were taken: not where Ctrl-C or SIGTERM ended the run.
     """
 
     draws: PyTree
@@ -70,9 +73,18 @@ class Produced(NamedTuple):
     final_states: Any
     next_iteration: int
     cost: Cost
+    is_complete: bool = True
 
 
-def produce(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, amount: Amount, progress: bool) -> Produced:
+def produce(
+    rng_key: Array,
+    logdensity_fn: Callable,
+    frozen: Frozen,
+    amount: Amount,
+    progress: bool,
+    store: Any = None,
+    resume: str = "same",
+) -> Produced:
     """Run chains from the guide. Nothing adapts.
 
     Parameters
@@ -87,6 +99,8 @@ def produce(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, amount: Amo
         How much.
     progress
         Whether to show a bar. Ctrl-C returns the draws so far in any case.
+    store, resume
+        As for ``run_chains``. The draws are loaded when all are there.
 
     Returns
     -------
@@ -103,6 +117,8 @@ def produce(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, amount: Amo
         keep=_keep,
         progress=progress,
         stop_on_interrupt=True,
+        store=store,
+        resume=resume,
     )
     jax.block_until_ready(chains)
     cost = Cost(
@@ -111,8 +127,9 @@ def produce(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, amount: Amo
             for mean in (chains.info_means.num_gradients, chains.info_means.num_densities)
         )
     )
-    draws, infos, logdensities = chains.kept
-    return Produced(draws, infos, logdensities, chains.final_states, chains.next_iteration, cost)
+    draws, infos, logdensities = chains.kept if store is None else jax.tree.map(jnp.asarray, chains.kept)
+    last = chains.final_states, chains.next_iteration
+    return Produced(draws, infos, logdensities, *last, cost, chains.is_complete)
 
 
 def _keep(state: Any, info: Any) -> tuple[PyTree, Any, Array]:

@@ -14,6 +14,7 @@ from vhmc_jax.models.problem import Problem
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.html import as_html
 from vhmc_jax.pipeline.phase import Phase
+from vhmc_jax.store import save
 
 MOST_WEIGHTS = 6
 """Modes whose weights stand in one line of the summary."""
@@ -43,6 +44,8 @@ class Result:
         Time and evaluations of each phase.
     warnings
         Sentences: what may be wrong, and what to do about it.
+    is_complete
+        Whether all draws were made: not where Ctrl-C or SIGTERM ended production.
     final_states, next_iteration
         To continue with ``run_chains``.
     problem
@@ -58,6 +61,7 @@ class Result:
     frozen: Frozen
     phases: tuple[Phase, ...]
     warnings: tuple[str, ...]
+    is_complete: bool
     final_states: Any
     next_iteration: int
     problem: Problem
@@ -96,6 +100,13 @@ class Result:
         return "\n\n".join(parts)
 
     __str__ = __repr__ = summary
+
+    def save(self, path: Any) -> None:
+        """Write everything to one file, which ``vj.load(path)`` and ``numpy.load`` read.
+
+        What is no data, as the functions of a model, comes back as None.
+        """
+        save(path, self, is_lenient=True)
 
     def _repr_html_(self) -> str:
         """The summary for notebooks."""

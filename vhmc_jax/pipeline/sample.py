@@ -14,6 +14,7 @@ from vhmc_jax.pipeline.checks import check_call
 from vhmc_jax.pipeline.discover import discover, rediscover
 from vhmc_jax.pipeline.fit import fit
 from vhmc_jax.pipeline.frozen import Frozen
+from vhmc_jax.pipeline.identity import stored_at
 from vhmc_jax.pipeline.judge import judge
 from vhmc_jax.pipeline.phase import Phases
 from vhmc_jax.pipeline.produce import Amount, produce
@@ -37,6 +38,8 @@ def sample(
     friction: float | None = None,
     frozen: Frozen | None = None,
     progress: bool = True,
+    store: Any = None,
+    resume: str = "same",
     **fit_options: Any,
 ) -> Result:
     """Draw from a density with several modes.
@@ -80,7 +83,13 @@ def sample(
         ``result.frozen`` of an earlier call: produce with it, without searching and fitting again. What the fit would
         have decided is then not for the caller to give.
     progress
-        Whether to show what is going on. Ctrl-C during production returns the draws so far in any case.
+        Whether to show what is going on. Ctrl-C or SIGTERM during production return the draws so far in any case.
+    store
+        A folder to which every phase writes what it found, and production its draws, chunk by chunk. The same call
+        again goes on where the last one ended, and ends with the same bits. ``open_run`` reads the draws meanwhile.
+    resume
+        ``"same"`` to refuse a store of another call: another key, density, region, setting or version. ``"as is"`` to
+        go on with it in spite of that, with a greater ``num_samples`` for instance.
     fit_options
         Those of ``FitOptions``: ``target_acceptance`` (of the local moves, too), ``num_draws``, ``max_components``,
         ``df`` and so on. ``num_tries`` is by default one where nine jumps in ten then succeed, else four.
@@ -110,35 +119,39 @@ def sample(
     options = FitOptions(**{"num_tries": None} | fit_options)
     tuning = Tuning(options.target_acceptance, jump_probability, friction).checked()
     num_pilot = None if num_pilot is None else as_count("num_pilot", num_pilot, 0)
-    given = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
+    given: dict[str, Any] = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
     _require_one_way(region, frozen, given | {"friction": friction} | fit_options)
-    logdensity_fn, phases = problem.logdensity_fn, Phases(progress)
+    logdensity_fn = problem.logdensity_fn
     keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
     key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge, key_again = keys
     budget, found = as_count("max_evaluations", max_evaluations, 1), None
+    settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
+    phases = Phases(progress, stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings))
 
     if frozen is None:
         found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, budget, progress)
-        fitted = phases.run("fit", fit, key_fit, logdensity_fn, found, options)
+        fitted = phases.run("fit", fit, key_fit, logdensity_fn, region, found, options)
         frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         if num_pilot:
             short = amount._replace(num_samples=num_pilot, thinning=1)
-            pilot = phases.run("pilot", produce, key_pilot, logdensity_fn, frozen, short, progress)
-            fitted = phases.run("refit", fit, key_refit, logdensity_fn, found, options, pilot)
+            pilot = phases.run_chains("pilot", produce, key_pilot, logdensity_fn, frozen, short, progress)
+            fitted = phases.run("refit", fit, key_refit, logdensity_fn, region, found, options, pilot)
             frozen = phases.run("retune", tune, key_retune, logdensity_fn, fitted, tuning).frozen
-    produced = phases.run("produce", produce, key_produce, logdensity_fn, frozen, amount, progress)
+    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, amount, progress)
     judged = phases.run("judge", judge, key_judge, logdensity_fn, frozen, produced)
-    if found is not None and num_pilot is None and judged.asks_again and sum(produced.cost) <= budget:
+    may_go_on = found is not None and num_pilot is None and produced.is_complete
+    if may_go_on and judged.asks_again and sum(produced.cost) <= budget:
         keys = [random.as_jax_key(key) for key in random.split(key_again, 5)]
         key_discover, key_fit, key_tune, key_produce, key_judge = keys
         before = Round(produced, judged.evidence)
         where = logdensity_fn, region, num_starts, budget, progress, found, produced
         found = phases.run("rediscover", rediscover, key_discover, *where)
-        fitted = phases.run("refit", fit, key_fit, logdensity_fn, found, options, None, True)
+        fitted = phases.run("refit", fit, key_fit, logdensity_fn, region, found, options, None, True)
         frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
-        produced = phases.run("reproduce", produce, key_produce, logdensity_fn, frozen, amount, progress)
+        produced = phases.run_chains("reproduce", produce, key_produce, logdensity_fn, frozen, amount, progress)
         judged = phases.run("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
     notes = (*frozen.notes, *judged.notes)
+    phases.finish(notes)
     for note in notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
     draws = problem.constrained(produced.draws)
@@ -152,6 +165,7 @@ def sample(
         frozen=frozen,
         phases=phases.done,
         warnings=notes,
+        is_complete=produced.is_complete,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
         problem=problem,

@@ -98,13 +98,20 @@ def with_words(rng_key: PRNGKey) -> Any:
     """A Threefry key as a :class:`Key`; a key of another implementation as it is."""
     if isinstance(rng_key, Key):
         return rng_key
-    if jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key):
+    dtype = getattr(rng_key, "dtype", None)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
         impl, data = jax.random.key_impl(rng_key), jax.random.key_data(rng_key)
-    else:
+    elif dtype == np.uint32:
         impl, data = jax.config.jax_default_prng_impl, rng_key  # type: ignore[attr-defined]
+    else:
+        what = (
+            f"{type(rng_key).__name__}: {rng_key!r}" if dtype is None else f"an array of {dtype}{list(rng_key.shape)}"
+        )
+        raise TypeError(f"rng_key must be a key, as jax.random.key(0) makes one, got {what}")
     if impl != "threefry2x32":
         return rng_key
     if data.shape != (2,):
-        raise ValueError(f"expected one key, got keys of shape {data.shape[:-1]}: use vmap")
+        what = f"keys of shape {data.shape[:-1]}" if data.shape[-1:] == (2,) else f"numbers of shape {data.shape}"
+        raise ValueError(f"rng_key: expected one key, got {what}: use vmap")
     words: Any = np.asarray(data) if is_concrete(data) else data
     return Key(words[0], words[1])

@@ -1,6 +1,5 @@
 """Running many chains: checks, the compiled program (``loop``), and what comes back."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,9 +10,12 @@ import numpy as np
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
 from vhmc_jax.base import Kernel, PRNGKey, PyTree, as_pytree_function
-from vhmc_jax.runner.chunks import Interrupt, chunk_ends
-from vhmc_jax.runner.loop import Run, Schedule, advance, keep_draw, start
+from vhmc_jax.runner.chunks import Interrupt, Window, chunk_ends
+from vhmc_jax.runner.devices import Placed, local_values, mesh_of
+from vhmc_jax.runner.loop import Run, Schedule, keep_draw
 from vhmc_jax.runner.progress import ProgressBar
+from vhmc_jax.runner.stored import StoredChunks, fingerprint_of, window_size
+from vhmc_jax.store.folder import Folder
 
 
 class Chains(NamedTuple):
@@ -33,6 +35,8 @@ class Chains(NamedTuple):
         States after the last iteration, to continue from.
     next_iteration
         Number of the iteration that would come next, to continue from.
+    is_complete
+        Whether all iterations were taken: not where Ctrl-C or SIGTERM ended the run.
     """
 
     draws: PyTree
@@ -41,6 +45,7 @@ class Chains(NamedTuple):
     info_means: Any
     final_states: Any
     next_iteration: int
+    is_complete: bool = True
 
 
 def run_chains(
@@ -56,6 +61,9 @@ def run_chains(
     keep: Callable | None = None,
     progress: bool = False,
     stop_on_interrupt: bool = False,
+    store: Any = None,
+    resume: str = "same",
+    devices: Any = None,
 ) -> Chains:
     """Run independent chains of a kernel.
 
@@ -86,12 +94,23 @@ def run_chains(
     progress
         Whether to show a bar with iterations, rate and acceptance.
     stop_on_interrupt
-        Whether Ctrl-C ends the run and returns the draws so far, where there are any, in place of raising.
+        Whether Ctrl-C and SIGTERM end the run and return the draws so far, where there are any, in place of raising.
+        With a store they do in any case.
+    store
+        A folder to which draws and states are written, chunk by chunk. Memory then holds one chunk. The same call again
+        goes on from the last complete chunk, and ends with the same bits. ``open_run`` reads the draws meanwhile.
+    resume
+        ``"same"`` to refuse a store of another run: another key, kernel, density, shape or version. ``"as is"`` to go
+        on with it in spite of that, with a greater ``num_samples`` for instance.
+    devices
+        A number of devices, or a list of JAX's, among which the chains are divided evenly; by default the one that JAX
+        takes. A chain's draws depend on the other devices by no more than rounding: a program for fewer chains may
+        round differently.
 
     Returns
     -------
     The draws and what is needed to continue. Of a foreign kernel's info only the fields of ``Info`` that it has
-    are stored.
+    are stored. With a store, draws and infos are arrays on disk: ``numpy.asarray`` loads one, indexing a part of it.
 
     Examples
     --------
@@ -107,49 +126,81 @@ def run_chains(
     keep_fn = as_pytree_function(keep_draw if keep is None else keep)
     starts = _checked_starts(initial_positions, initial_states)
     num_chains = jax.tree.leaves(starts)[0].shape[0]
+    if store is not None and not is_concrete(rng_key, kernel, starts):
+        raise ValueError("store cannot be given within a compiled program: its arrays have no values there")
 
     chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
-    run, store = start(kernel, keep_fn, chain_keys, starts, initial_states is None, num_samples)
+    placed = Placed(mesh_of(devices, num_chains))
+    kernel, keep_fn = placed.copied((kernel, keep_fn))
+    chain_keys, starts = placed.spread((chain_keys, starts))
+    programs = kernel, keep_fn, chain_keys, starts, initial_states is None
+    window = Window(schedule, num_samples if store is None else window_size(*programs, num_samples))
+    run, buffer = placed.start(*programs, window.size)
     _require_finite(run.states, "initial_positions" if initial_states is None else "initial_states")
-    advance_until = functools.partial(advance, kernel.step, keep_fn, chain_keys, schedule)
     bar = ProgressBar(total, f"{num_chains} chains", is_shown=progress)
-    run, store, done = _advance_in_chunks(advance_until, run, store, total, bar, stop_on_interrupt)
-    if done < total:  # stopped by Ctrl-C
-        store = _complete_draws(store, schedule, done)
-    draws, infos = store if keep is None else (None, None)
+
+    def advance_to(end: int, done: int, run: Run, buffer: PyTree) -> tuple[Run, PyTree]:
+        schedule = window.schedule_at(done)
+        return placed.advance(kernel.step, keep_fn, chain_keys, schedule, np.int32(end), run, buffer)
+
+    if store is None:
+        run, buffer, done = _advance_in_chunks(advance_to, run, buffer, window, total, bar, stop_on_interrupt)
+        stored = buffer if done == total else _complete_draws(buffer, window.num_draws(done))
+        stored = {"draws": stored[0], "infos": stored[1]} if keep is None else {"kept": stored}
+    else:
+        if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(run)):
+            raise ValueError("store cannot hold chains of several processes: give each process chains of its own")
+        numbers = {"num_samples": num_samples, "num_devices": placed.num_devices, **schedule._asdict()}
+        fingerprint = fingerprint_of(rng_key, kernel, keep_fn, chain_keys, starts, run.states, numbers)
+        names = ("draws", "infos") if keep is None else ("kept",)
+        with Folder(store, fingerprint, resume) as folder, StoredChunks(folder, names, window) as chunks:
+            run, done = chunks.resumed(run, total)
+            run, buffer, done = _advance_in_chunks(advance_to, run, buffer, window, total, bar, True, done, chunks)
+            stored = chunks.read(buffer)
     return Chains(
-        draws=draws,
-        infos=infos,
-        kept=None if keep is None else store,
+        draws=stored.get("draws"),
+        infos=stored.get("infos"),
+        kept=stored.get("kept"),
         info_means=run.info_means,
         final_states=run.states,
         next_iteration=int(schedule.first_iteration) + done,
+        is_complete=done == total,
     )
 
 
 def _advance_in_chunks(
-    advance_until: Callable, run: Run, store: PyTree, total: int, bar: ProgressBar, stop_on_interrupt: bool
+    advance_to: Callable,
+    run: Run,
+    buffer: PyTree,
+    window: Window,
+    total: int,
+    bar: ProgressBar,
+    stop_on_interrupt: bool,
+    done: int = 0,
+    chunks: StoredChunks | None = None,
 ) -> tuple[Run, PyTree, int]:
-    """Take all iterations, or those until Ctrl-C; and how many they were."""
+    """Take all iterations, or those until Ctrl-C or SIGTERM; and how many they were."""
     is_watched = bar.is_shown or stop_on_interrupt
-    done = 0
     with bar, Interrupt(stop_on_interrupt) as interrupt:
-        for done in chunk_ends(total) if is_watched else (total,):
-            run, store = advance_until(np.int32(done), run, store)
+        for end in chunk_ends(total, window, done) if is_watched else (total,):
+            run, buffer = advance_to(end, done, run, buffer)
             if is_watched:
                 jax.block_until_ready(run)
-                bar.show(done, getattr(run.info_means, "acceptance_rate", None))
-            if interrupt.is_asked:
+                bar.show(end, getattr(run.info_means, "acceptance_rate", None))
+            is_asked = interrupt.is_asked
+            if chunks is not None:
+                chunks.take(run, buffer, done, end, end == total or is_asked)
+            done = end
+            if is_asked:
                 break
-    return run, store, done
+    return run, buffer, done
 
 
-def _complete_draws(store: PyTree, schedule: Schedule, done: int) -> PyTree:
-    """Those draws of the store that ``done`` iterations have completed."""
-    num_complete = max(0, done - int(schedule.num_burnin)) // int(schedule.thinning)
-    if num_complete == 0:
+def _complete_draws(buffer: PyTree, num_draws: int) -> PyTree:
+    """Those draws that are complete."""
+    if num_draws == 0:
         raise KeyboardInterrupt("before the first draw")
-    return jax.tree.map(lambda buffer: buffer[:, :num_complete], store)
+    return jax.tree.map(lambda leaf: leaf[:, :num_draws], buffer)
 
 
 def _checked_schedule(num_samples: int, first_iteration: Any, num_burnin: Any, thinning: Any) -> tuple[Schedule, int]:
@@ -179,9 +230,12 @@ def _checked_starts(positions: PyTree, states: Any) -> Any:
 def _require_finite(states: Any, name: str) -> None:
     """Raise where a chain starts at density zero, before anything long starts."""
     logdensity = getattr(states, "logdensity", None)
-    if logdensity is not None and is_concrete(logdensity) and not np.all(np.isfinite(logdensity)):
+    if logdensity is None or not is_concrete(logdensity):
+        return
+    logdensity = local_values(logdensity)
+    if not np.all(np.isfinite(logdensity)):
         chain = int(np.flatnonzero(~np.isfinite(logdensity))[0])
-        position = jax.tree.map(lambda leaf: np.asarray(leaf[chain]), states.position)
+        position = jax.tree.map(lambda leaf: local_values(leaf)[chain], states.position)
         count = int(np.sum(~np.isfinite(logdensity)))
         raise ValueError(
             f"{name}: the log density must be finite at every start, got {float(logdensity[chain])} for chain {chain} "

@@ -38,13 +38,19 @@ class Run(NamedTuple):
     info_means: Any
 
 
-@functools.partial(jax.jit, inline=True)
+@functools.partial(program, inline=True)
 def _step(step: Callable, keys: PRNGKey, states: Any) -> tuple[Any, Any]:
     """One step of every chain. Compiled into its callers, but traced once for all of them."""
     return strongly_typed(jax.vmap(step)(keys, states))
 
 
-@functools.partial(jax.jit, donate_argnames="store")
+def step_and_keep(step: Callable, keep: Callable, keys: PRNGKey, states: Any) -> tuple[Any, PyTree]:
+    """One step of every chain, and what is stored of it: all that decides what a run is."""
+    states, infos = _step(step, keys, states)
+    return states, jax.vmap(keep)(states, infos)
+
+
+@functools.partial(program, donate_argnames="store")
 def advance(
     step: Callable, keep: Callable, chain_keys: PRNGKey, schedule: Schedule, until: Array, run: Run, store: PyTree
 ) -> tuple[Run, PyTree]:
@@ -82,7 +88,7 @@ def start(
     """The carry before the first iteration, and the empty store."""
     init_keys = jax.vmap(_fold_in, (0, None))(chain_keys, NO_ITERATION)
     states = strongly_typed(jax.vmap(kernel.init)(starts, init_keys) if are_positions else starts)
-    _, infos = jax.eval_shape(_step, kernel.step, chain_keys, states)
+    _, infos = _step.eval_shape(kernel.step, chain_keys, states)
     kept = jax.eval_shape(jax.vmap(keep), states, infos)
     store = jax.tree.map(lambda a: jnp.zeros((a.shape[0], num_samples, *a.shape[1:]), a.dtype), kept)
     means = jax.tree.map(lambda a: jnp.zeros(a.shape, float), common_fields(infos))

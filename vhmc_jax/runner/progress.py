@@ -6,6 +6,8 @@ from typing import Any, Self
 import numpy as np
 from tqdm import tqdm
 
+from vhmc_jax.runner.devices import local_values
+
 
 class ProgressBar:
     """Shows iterations, their rate and the mean acceptance.
@@ -34,5 +36,5 @@ class ProgressBar:
         """Move the bar to ``done`` iterations, with the mean of the chains' acceptance rates where there are any."""
         if self.is_shown:
             if acceptance_rates is not None:
-                self._bar.set_postfix(acceptance=f"{np.mean(acceptance_rates):.3f}", refresh=False)
+                self._bar.set_postfix(acceptance=f"{np.mean(local_values(acceptance_rates)):.3f}", refresh=False)
             self._bar.update(done - self._bar.n)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from vhmc_jax.arguments import as_array, as_count
 from vhmc_jax.base import Array, PyTree
-from vhmc_jax.density import FlatDensity, require_scalar, unravel_rows
+from vhmc_jax.density import FlatDensity, require_gradient, require_scalar, unravel_rows
 from vhmc_jax.search.ascent import Ascent, ascend
 from vhmc_jax.search.merge import MOST_MODES, FoundMode, FoundModes
 from vhmc_jax.search.population import Population
@@ -140,6 +140,7 @@ def search_modes(
             raise ValueError(f"{name} must be positive and finite, got {value}")
     starts = Starts(rng_key, region, num_starts)
     require_scalar(logdensity_fn, starts.template)
+    require_gradient(logdensity_fn, starts.template)
     density = FlatDensity.at(logdensity_fn, starts.template)
 
     rate, steps = np.asarray(learning_rate, starts.dtype), np.int32(max_steps)

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from vhmc_jax import random
 from vhmc_jax.arguments import as_array, as_count
 from vhmc_jax.base import Array, PyTree
-from vhmc_jax.density import FlatDensity, require_scalar, unravel_rows
+from vhmc_jax.density import FlatDensity, require_gradient, require_scalar, unravel_rows
 from vhmc_jax.search.reference import Reference, reference_of
 from vhmc_jax.search.tempering import Particles, Tempered, first_particles, moved
 
@@ -155,6 +155,7 @@ def population(
     key_reference, key_resample, key_moves = (random.as_jax_key(key) for key in random.split(rng_key, 3))
     reference = reference_of(key_reference, region)
     require_scalar(logdensity_fn, reference.template)
+    require_gradient(logdensity_fn, reference.template)
     density, generator = FlatDensity.at(logdensity_fn, reference.template), random.generator(key_resample)
 
     particles, num_drawn, num_alive, num_gradients = _alive(generator, density, reference, num_particles)

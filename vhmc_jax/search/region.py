@@ -111,6 +111,7 @@ class Starts:
             like = region.low if isinstance(region, Box) else jax.eval_shape(self._sampler, rng_key)
             self.template = as_position(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like))
             self.total = None if num_starts is None else as_count("num_starts", num_starts, 1)
+            require_precision(self.template)
             return
         positions = as_position(region, "region")
         lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(positions)}
@@ -123,6 +124,7 @@ class Starts:
         if num_starts not in (None, self.total):
             raise ValueError(f"num_starts must be left out or {self.total} for given starts, got {num_starts}")
         self.template = jax.tree.map(lambda leaf: leaf[0], positions)
+        require_precision(self.template)
         self._given = jax.vmap(lambda position: ravel_pytree(position)[0])(positions)
 
     @property
@@ -145,6 +147,14 @@ class Starts:
                 yield self._given[numbers], min(size, total - first)
             else:
                 yield draw(self._sampler, self._rng_key, numbers), min(size, total - first)
+
+
+def require_precision(template: PyTree) -> None:
+    """Raise where positions are of less than single precision: a search could not tell a peak from rounding."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(template):
+        if leaf.dtype not in (np.float32, np.float64):
+            where = f"region{jax.tree_util.keystr(path)}"
+            raise TypeError(f"{where} must be of float32 or float64 to be searched, got {leaf.dtype}")
 
 
 def padded_blocks(rows: np.ndarray, size: int) -> Iterator[tuple[Any, int]]:

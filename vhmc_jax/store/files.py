@@ -1,0 +1,110 @@
+"""A record in a file: an ``.npz`` without compression, with the description as one more array.
+
+``numpy.load`` opens it too. Arrays of a large file are mapped, and read where they are looked at.
+"""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vhmc_jax.store.atomic import write_atomically
+from vhmc_jax.store.records import decode, encode
+
+FORMAT = 1
+"""Version of the files. A file of a later one is refused."""
+DESCRIPTION = "record.json"
+"""Member that holds the description, and the version."""
+
+
+class DamagedFileError(ValueError):
+    """A file was cut short, or a byte of it changed."""
+
+
+def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
+    """Write a record to a file, which is complete or not there.
+
+    Parameters
+    ----------
+    path
+        Name of the file. A file of that name is replaced.
+    record
+        What to write: a ``Result``, a ``Frozen``, a guide, another record of this package, or a pytree of arrays.
+    is_lenient
+        Whether what cannot be stored, a function for instance, comes back as None. Otherwise it is an error.
+
+    Returns
+    -------
+    The SHA-256 of the file.
+    """
+    description, arrays = encode(record, is_lenient)
+    text = json.dumps({"format": FORMAT, "record": description}, ensure_ascii=False)
+    named = {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
+    return write_atomically(Path(path), lambda file: _write_members(file, named))
+
+
+def load(path: Any, *, is_mapped: bool = False) -> Any:
+    """What ``save`` wrote: a ``Result``, a ``Frozen``, a guide, or another record of this package.
+
+    Parameters
+    ----------
+    path
+        Name of the file.
+    is_mapped
+        Whether arrays stay on the disk until they are looked at. Checksums are then not compared.
+
+    Returns
+    -------
+    The record.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"path must be a file that save wrote, got the folder {path}: open_run reads a store")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            description = json.loads(bytes(_read_member(archive, DESCRIPTION)))
+            if description["format"] > FORMAT:
+                raise ValueError(
+                    f"{path} was written by a newer version: format {description['format']}, this one knows {FORMAT}"
+                )
+            array_of: Callable = _mapped(path, archive) if is_mapped else lambda name: _read_member(archive, name)
+            return decode(description["record"], array_of)
+    except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError(f"{path} is no record, or is damaged: {error}") from error
+
+
+def _write_members(file: Any, arrays: dict[str, np.ndarray]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(f"{name}.npy") as member:
+        array = np.lib.format.read_array(member, allow_pickle=False)
+        if member.read(1):  # to the end, where the checksum is compared
+            raise DamagedFileError(f"{archive.filename}: {name} is longer than its header says")
+        return array
+
+
+def _mapped(path: Path, archive: zipfile.ZipFile) -> Callable[[str], np.ndarray]:
+    def array_of(name: str) -> np.ndarray:
+        # A member's bytes begin after its local header, whose length stands in the header itself.
+        with open(path, "rb") as file:
+            file.seek(archive.getinfo(f"{name}.npy").header_offset + 26)
+            lengths = np.frombuffer(file.read(4), "<u2")
+            file.seek(int(lengths.sum()), 1)
+            version = np.lib.format.read_magic(file)
+            read_header = (
+                np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            )
+            shape, is_fortran, dtype = read_header(file)
+            if 0 in shape or not shape:
+                return _read_member(archive, name)
+            return np.memmap(path, dtype, "r", file.tell(), shape, "F" if is_fortran else "C")
+
+    return array_of
