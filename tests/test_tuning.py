@@ -9,7 +9,7 @@ import pytest
 from counting import compiled_during
 
 import vhmc_jax as vj
-from vhmc_jax.runner.tuning import Stage, best_of, efficiencies_of, interval_of
+from vhmc_jax.runner.lengths import Stage, best_of, efficiencies_of, interval_of
 
 SCALES = jnp.array([1.0, 30.0])
 

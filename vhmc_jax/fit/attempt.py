@@ -179,10 +179,15 @@ class Fitting(NamedTuple):
         """The same, with more halos and rungs kept: they cover the tails better, with more components."""
         return self._replace(thrift=GENEROUS)
 
-    def draw(self, components: Components) -> Pool:
+    def draw(self, components: Components, has_ladders: bool = True) -> Pool:
         """Draws of these components and of their rungs."""
         num_draws = max(8, self.options.weight_draws(len(components.modes)) // 2)
-        return Pool.of(self.generator, self.density, components, self.mixture_of, num_draws)
+        return Pool.of(self.generator, self.density, components, self.mixture_of, num_draws, has_ladders)
+
+    def redraw(self, components: Components, before: Pool) -> Pool:
+        """Draws of the next attempt, its cost that of both. What rungs have found is a component by now."""
+        pool = self.draw(components, has_ladders=False)
+        return pool._replace(num_densities=pool.num_densities + before.num_densities)
 
     def assess(self, pool: Pool) -> Attempt:
         """The guide that the components of a pool make, and how it will do."""
@@ -227,8 +232,7 @@ class Fitting(NamedTuple):
         for _ in range(MOST_ROUNDS):
             if not len(best.poor_modes(good_acceptance)):
                 break
-            pool = self.draw(self._improved(attempt))
-            attempt = self.assess(pool._replace(num_densities=pool.num_densities + attempt.pool.num_densities))
+            attempt = self.assess(self.redraw(self._improved(attempt), attempt.pool))
             rise = attempt.score - best.score
             best = best.with_cost_of(attempt) if rise <= 0 else attempt
             if rise < LEAST_RISE:
@@ -256,8 +260,7 @@ class Fitting(NamedTuple):
             is_uncovered = uncovered > 0
             parts = improve(parts, pool.points[is_uncovered], uncovered[is_uncovered], NUM_ITERATIONS)
             children = Components(parts.means, parts.scale_trils, chosen.modes)
-            drawn = self.draw(attempt.kept.joined(children))
-            attempt = self.assess(drawn._replace(num_densities=drawn.num_densities + pool.num_densities))
+            attempt = self.assess(self.redraw(attempt.kept.joined(children), pool))
         return attempt
 
     def _improved(self, attempt: Attempt) -> Components:

@@ -148,8 +148,8 @@ def fit_modes(
     is_uncovered = coverage is None or coverage.share > WELL_COVERED
     if more is not None and (is_uncovered or len(attempt.poor_modes(ACCEPTABLE))):
         population = more()
-        drawn = fitting.draw(attempt.kept.joined(components_of_mass(key_mass, population, flat_modes, modes)))
-        drawn = drawn._replace(num_densities=drawn.num_densities + attempt.pool.num_densities)
+        mass = components_of_mass(key_mass, population, flat_modes, modes)
+        drawn = fitting.redraw(attempt.kept.joined(mass), attempt.pool)
         attempt = fitting.refined(fitting.assess(drawn), options.good_acceptance)
         coverage = attempt.coverage_of(population)
     is_laplace = is_laplace and local is None and population is None

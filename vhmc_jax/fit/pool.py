@@ -73,6 +73,7 @@ class Pool(NamedTuple):
         components: Components,
         mixture_of: Callable,
         num_draws: int,
+        has_ladders: bool = True,
     ) -> Self:
         """Draw so many of each of these components, and of their rungs.
 
@@ -88,8 +89,10 @@ class Pool(NamedTuple):
             The mixture of some components with given weights.
         num_draws
             Draws of each component and of its halo.
+        has_ladders
+            Whether each component has rungs beyond the halo, if these are few. Otherwise all share one ladder.
         """
-        ladder, scales = _with_ladder(components)
+        ladder, scales = _with_ladder(components, has_ladders and len(components.modes) <= MOST_LADDERS)
         counts = np.where(scales > HALO_SCALE, NUM_FAR_DRAWS, num_draws)
         mixture, numbers = mixture_of(ladder, counts / counts.sum()), np.repeat(np.arange(len(counts)), counts)
         points = mixture.on_host().sample_components(generator, numbers).astype(mixture.means.dtype)
@@ -124,14 +127,14 @@ class Pool(NamedTuple):
         return self.points[np.argsort(-noisy)[:number]]
 
 
-def _with_ladder(components: Components) -> tuple[Components, np.ndarray]:
-    """The components and their rungs, and the scale of each."""
+def _with_ladder(components: Components, has_ladders: bool) -> tuple[Components, np.ndarray]:
+    """The components and their rungs, each on a ladder of its own or all on one, and the scale of each."""
     num, scales = len(components.modes), [np.ones(len(components.modes))]
     parts = [components]
     if num <= MOST_HALOS:
         parts.append(components.scaled(HALO_SCALE))
         scales.append(np.full(num, HALO_SCALE))
-    far, far_scales = (components, FAR_SCALES) if num <= MOST_LADDERS else (components.together(), FAR_SCALES / 4)
+    far, far_scales = (components, FAR_SCALES) if has_ladders else (components.together(), FAR_SCALES / 4)
     for scale in far_scales:
         parts.append(far.scaled(scale))
         scales.append(np.full(len(far.modes), max(scale, 2 * HALO_SCALE)))

@@ -5,6 +5,7 @@ component for each of their combinations: 2¹⁶ for sixteen signs. A product ne
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -19,6 +20,7 @@ from vhmc_jax.guide.prepared_product import PreparedProduct, prepare
 
 
 @jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True, eq=False)
 class ProductMixture:
     r"""A guide that is a product over disjoint blocks of coordinates, each block a mixture.
 
@@ -47,12 +49,16 @@ class ProductMixture:
     (2, 2)
     """
 
-    blocks: tuple[tuple[int, ...], ...]
-    mixtures: tuple[Any, ...]
+    blocks: Any
+    mixtures: Any
 
-    def __init__(self, blocks: Sequence[Sequence[int]], mixtures: Sequence[Mixture]):
-        self.blocks, self.mixtures = _as_partition(blocks), tuple(mixtures)
+    def __post_init__(self) -> None:
+        self._set(blocks=_as_partition(self.blocks), mixtures=tuple(self.mixtures))
         _require_mixtures(self.blocks, self.mixtures)
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
         """The parameters of the mixtures are the leaves; the blocks are part of the structure."""
@@ -62,7 +68,7 @@ class ProductMixture:
     def tree_unflatten(cls, blocks: Any, mixtures: Any) -> Self:
         """Rebuild without validation: the leaves may be anything that a transformation puts there."""
         product = object.__new__(cls)
-        product.blocks, product.mixtures = blocks, tuple(mixtures)
+        product._set(blocks=blocks, mixtures=tuple(mixtures))
         return product
 
     @property
@@ -88,8 +94,8 @@ class ProductMixture:
         if not is_concrete(self):
             return prepare(self.blocks, self.mixtures)
         if "_known" not in self.__dict__:
-            self._known = prepare(self.blocks, self.mixtures)
-        return self._known
+            self._set(_known=prepare(self.blocks, self.mixtures))
+        return self.__dict__["_known"]
 
     def on_host(self) -> "HostProduct":
         """The same in NumPy, for many points at once; not for traced arrays."""

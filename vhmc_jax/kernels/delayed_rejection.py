@@ -98,8 +98,7 @@ def delayed_rejection(first: Kernel, second: Kernel) -> Kernel:
 
     It forgives a step size that is too large somewhere. On a banana with a step of 0.45 it took 1,250 gradients for an
     independent draw, where HMC alone with 0.4 stuck (above 28,000); but HMC with its best step of 0.2 took 460. In
-    Neal's funnel it took about half of HMC's gradients at its best, as did ``mixture`` of four step sizes
-    (``benchmarks/scales.py``).
+    Neal's funnel all runs were too short to tell more than lower bounds (``benchmarks/scales.py``).
 
     References
     ----------

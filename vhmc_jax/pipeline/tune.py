@@ -209,10 +209,12 @@ def inverse_mass_of(matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def jump_probability_for(report: GuideReport, num_steps: tuple[int, int]) -> float:
     """β such that local moves take a share s of the evaluations: β J / (1 − s) = (1 − β) T / s.
 
-    J are the evaluations of a jump, T those of a trajectory. s is the share of jumps that fail in the mode where the
-    most do, within bounds: where nearly all succeed, a jump is a fresh draw for one evaluation.
+    J are the evaluations of a jump, T those of a trajectory. s is the share of jumps that fail, within bounds: halfway
+    between all of them and those in the mode where the most do. Where nearly all succeed, a jump is a fresh draw for
+    one evaluation.
     """
     trajectory = np.mean(num_steps) + 2
     jump = 1 + (1 - report.expected_acceptance) * (report.num_tries - 1)
-    share = np.clip(1 - report.expected_acceptance_by_mode.min(), *LOCAL_SHARE)
+    acceptance = 0.5 * (report.expected_acceptance + report.expected_acceptance_by_mode.min())
+    share = np.clip(1 - acceptance, *LOCAL_SHARE)
     return float((1 - share) * trajectory / ((1 - share) * trajectory + share * jump))
