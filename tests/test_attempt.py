@@ -79,8 +79,8 @@ def test_refinement_without_importance_weights_does_not_find_them(monkeypatch):
 @pytest.mark.parametrize("is_worse", [False, True])
 def test_every_evaluation_is_counted_also_of_attempts_that_are_dropped(is_worse):
     class Counting(Fitting):
-        def draw(self, components):
-            pool = super().draw(components)
+        def draw(self, components, has_ladders=True):
+            pool = super().draw(components, has_ladders)
             drawn.append(len(pool.points))
             return pool
 

@@ -22,6 +22,15 @@ def test_chunks_grow_to_a_quarter_of_a_second_and_shrink_again(monkeypatch):
     assert ends[-1] == 10_000
 
 
+@pytest.fixture
+def _ctrl_c_raises():
+    """As in a terminal. A shell that starts a program in the background has it ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_raises")
 def test_the_first_interrupt_is_remembered_and_the_second_raises():
     handler = signal.getsignal(signal.SIGINT)
     with chunks.Interrupt(is_caught=True) as interrupt:
@@ -33,6 +42,7 @@ def test_the_first_interrupt_is_remembered_and_the_second_raises():
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+@pytest.mark.usefixtures("_ctrl_c_raises")
 def test_an_interrupt_raises_where_it_is_not_to_be_caught():
     with pytest.raises(KeyboardInterrupt), chunks.Interrupt(is_caught=False):
         signal.raise_signal(signal.SIGINT)

@@ -26,6 +26,10 @@ def autoregressive(coefficient, shape, seed=0):
     return noise
 
 
+if hasattr(arviz, "Numba"):  # its branch for Numba, which PyMC brings, fails with recent releases of NumPy
+    arviz.Numba.disable_numba()
+
+
 def arviz_figure(function, draws, method):
     options = {"method": method} | ({"prob": (0.05, 0.95)} if method == "tail" else {})
     return np.array([function(draws[:, :, j], **options) for j in range(draws.shape[2])])

@@ -7,6 +7,7 @@ import pytest
 from jax.tree_util import Partial
 
 import vhmc_jax as vj
+from vhmc_jax.diagnostics.modes.labels import shares_of_modes
 from vhmc_jax.fit.assess import judge
 from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.pool import FAR_SCALES, NUM_FAR_DRAWS, Pool
@@ -31,7 +32,9 @@ def pool():
 
 def judged_by(pool, guide, num_tries):
     log_pool = pool.mixture.on_host().at(pool.points).log_prob
-    return judge(pool, log_pool, guide, np.arange(2), num_tries, np.random.default_rng(0))
+    _, log_prob, shares = guide.on_host().at(pool.points)
+    shares, _ = shares_of_modes(shares, np.arange(2))
+    return judge(pool.logdensities, log_pool, log_prob, shares, num_tries, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("num_tries", [1, 4])

@@ -6,6 +6,8 @@ import numpy as np
 
 import vhmc_jax as vj
 from vhmc_jax.density import FlatDensity
+from vhmc_jax.fit.attempt import Fitting
+from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.product_fit import BlockDensity, fit_blocks
 from vhmc_jax.search.population import Population
 
@@ -38,7 +40,8 @@ def population_of(x, logdensity):
 def fitted(x, logdensity):
     density = FlatDensity.at(logdensity, x[0])
     options = vj.FitOptions(num_tries=None)
-    return fit_blocks(KEY, density, population_of(x, logdensity), options, np.random.default_rng(0))
+    modes = np.zeros((1, x.shape[1]))
+    return fit_blocks(KEY, density, population_of(x, logdensity), modes, options, np.random.default_rng(0))
 
 
 def test_a_block_has_the_density_with_the_others_held():
@@ -71,3 +74,27 @@ def test_coordinates_that_all_depend_on_each_other_are_no_product():
     factor = np.linalg.cholesky(0.4 * np.eye(3) + 0.6)
     x = rng.normal(size=(NUM, 3)) @ factor.T
     assert fitted(x, lambda x: -0.5 * x @ jnp.linalg.inv(0.4 * jnp.eye(3) + 0.6) @ x) is None
+
+
+def slab_and_spike(x):
+    """Half of the mass within a radius of 3, half in a Gaussian ten times as wide."""
+    spike, slab = -0.5 * jnp.sum(x**2), -0.5 * jnp.sum((x / 10) ** 2) - 4 * jnp.log(10.0)
+    return jnp.logaddexp(spike, slab)
+
+
+def test_a_product_of_the_slab_alone_is_not_seen_where_a_mode_is_in_the_spike():
+    slab = 10 * np.random.default_rng(0).normal(size=(NUM, 4))
+    assert fitted(slab, slab_and_spike) is None
+
+
+def test_a_product_that_loses_what_was_found_is_not_better():
+    """The particles saw the slab alone, and so did the product. Draws around the mode know the spike."""
+    slab = 10 * np.random.default_rng(0).normal(size=(NUM, 4))
+    product = fitted(slab, lambda x: -0.5 * jnp.sum((x / 10) ** 2) - 4 * jnp.log(10.0))
+    fitting = Fitting(
+        FlatDensity.at(slab_and_spike, slab[0]), vj.FitOptions(), np.random.default_rng(1), np.float64, 1, 4
+    )
+    spike = Components(np.zeros((1, 4)), np.eye(4)[None], np.zeros(1, int))
+    attempt = fitting.assess(fitting.draw(spike))
+    assert product.score > 0.8
+    assert not product.is_better(attempt, uncovered=1.0)

@@ -15,7 +15,7 @@ from vhmc_jax.density import FlatDensity
 from vhmc_jax.diagnostics.modes.labels import shares_of_modes
 from vhmc_jax.fit.assess import Judged, judge
 from vhmc_jax.fit.components import Components
-from vhmc_jax.fit.coverage import Coverage, coverage_of
+from vhmc_jax.fit.coverage import UNCOVERED_RATIO, Coverage, coverage_of
 from vhmc_jax.fit.em import Parts, improve
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import HALO_SCALE, Pool
@@ -37,9 +37,9 @@ SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of components of guides that are fitted to draws."""
 MOST_ROUNDS, LEAST_RISE = 5, 0.02
 """Rounds of refinement, and the rise of the acceptance for which another one is made."""
-UNCOVERED_RATIO, LEAST_UNCOVERED, MOST_CHILDREN, LEAST_FALL = 5.0, 2e-4, 4, 0.8
-"""A draw is uncovered where π / (Z q) is greater; the share of the mass there for which the guide grows; by how many
-components in a round; and the factor by which that share has to fall in two rounds."""
+LEAST_UNCOVERED, MOST_CHILDREN, LEAST_FALL = 2e-4, 4, 0.8
+"""The share of the mass at uncovered draws for which a guide grows; by how many components in a round; and the factor
+by which that share has to fall in two rounds."""
 
 
 class Attempt(NamedTuple):
@@ -106,12 +106,20 @@ class Attempt(NamedTuple):
         parts = (leaf[order] for leaf in (log_weights, *others))
         return self._replace(guide=type(guide)(*parts), component_modes=modes[order])
 
+    @property
+    def importance(self) -> np.ndarray:
+        """Shares of the draws of the pool in the target's mass, shape (n,)."""
+        return np.exp(self.found.log_importance - np.logaddexp.reduce(self.found.log_importance))
+
+    def share_of(self, draws: np.ndarray) -> float:
+        """Share of the target's mass at some draws of the pool, given by a mask."""
+        return float(self.importance[draws].sum())
+
     def uncovered_importance(self) -> np.ndarray:
         """Shares of the target's mass at those draws of the pool that the guide leaves uncovered; 0 at the others."""
-        importance = np.exp(self.found.log_importance - np.logaddexp.reduce(self.found.log_importance))
         log_prob = self.guide.on_host().at(self.pool.points).log_prob
         log_ratios = self.pool.logdensities - log_prob - self.found.log_evidence
-        return np.where(log_ratios > np.log(UNCOVERED_RATIO), importance, 0.0)
+        return np.where(log_ratios > np.log(UNCOVERED_RATIO), self.importance, 0.0)
 
     def coverage_of(self, population: Population) -> Coverage:
         """How much of a population the guide leaves uncovered."""

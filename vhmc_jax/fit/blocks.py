@@ -50,7 +50,12 @@ class Blocks(NamedTuple):
 
 
 def find_blocks(
-    density: Callable, draws: np.ndarray, generator: np.random.Generator, max_size: int = 16
+    density: Callable,
+    draws: np.ndarray,
+    generator: np.random.Generator,
+    *,
+    centres: np.ndarray | None = None,
+    max_size: int = 16,
 ) -> tuple[Blocks, int]:
     """Groups of coordinates that depend on each other.
 
@@ -62,6 +67,9 @@ def find_blocks(
         Places where it matters, shape (n, d).
     generator
         NumPy's, chooses among them.
+    centres
+        Further places, shape (m, d), at which every second difference is taken: modes, for instance. Far away from a
+        narrow mode nothing tells of it.
     max_size
         Most coordinates of a block.
 
@@ -75,8 +83,10 @@ def find_blocks(
     first, second = np.triu_indices(dim, 1)
     number = int(np.clip(MANY_VALUES // len(first), LEAST_PLACES, MOST_PLACES))
     is_linked, num_values = np.zeros(len(first), bool), 0
-    for _ in range(number):
+    for place in range(number):
         x, y = draws[generator.choice(len(draws), 2, replace=False)]
+        if centres is not None and place % 2:
+            x = centres[generator.choice(len(centres))]
         ones = np.where(np.eye(dim, dtype=bool), y, x)
         pairs = ones[first]
         pairs[np.arange(len(first)), second] = y[second]

@@ -133,8 +133,8 @@ def fit_modes(
             uncovered = attempt.coverage_of(scouts).share
             product = None
             if len(poor) or uncovered > WELL_COVERED:
-                product = fit_blocks(key_blocks, density, scouts, options, fitting.generator)
-            if product is not None and product.is_better(attempt.score, uncovered):
+                product = fit_blocks(key_blocks, density, scouts, np.asarray(flat_modes), options, fitting.generator)
+            if product is not None and product.is_better(attempt, uncovered):
                 return product.guide, _product_report(fitting, attempt, product)
             attempt = attempt.with_further_cost(0 if product is None else product.num_densities)
         is_hopeless = more is not None and fitting.dim <= FEW_DIMENSIONS and attempt.score < HOPELESS

@@ -15,10 +15,10 @@ import numpy as np
 from vhmc_jax.base import Array
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.fit.assess import Judged, judge
-from vhmc_jax.fit.attempt import LEAST_RISE, Fitting
+from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.blocks import find_blocks, fit_product
 from vhmc_jax.fit.components import Components
-from vhmc_jax.fit.coverage import Coverage, coverage_of
+from vhmc_jax.fit.coverage import UNCOVERED_RATIO, Coverage, coverage_of
 from vhmc_jax.fit.mass import WORTH
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import values_of
@@ -28,7 +28,8 @@ from vhmc_jax.search.population import Population
 NUM_DRAWS = 4096
 """Draws by which a product is judged."""
 ACCEPTABLE, LEAST_MORE = 0.4, 0.02
-"""Acceptance of jumps from which a product will do, and the share of a population that it has to cover more."""
+"""Acceptance of jumps from which a product will do. The share of a population that it has to cover more, and the share
+of what was found before that it may lose."""
 MOST_COMPONENTS = 16
 """Of the mixture of each block."""
 ACCEPTANCE_OF_BLOCKS = 0.97
@@ -100,10 +101,13 @@ class ProductAttempt(NamedTuple):
         """Log of the mean importance weight: an estimate of log ∫ π."""
         return _log_mean(self.log_importance)
 
-    def is_better(self, score: float, uncovered: float) -> bool:
-        """Whether it will do, and does better than a guide of this score that leaves so much uncovered."""
-        covers_more = self.coverage.share < uncovered - LEAST_MORE
-        return self.score > ACCEPTABLE and (self.score > score + LEAST_RISE or covers_more)
+    def is_better(self, attempt: Attempt, uncovered: float) -> bool:
+        """Whether it will do, loses nothing that an attempt has found, and does better or leaves less uncovered."""
+        log_ratios = attempt.pool.logdensities - self.guide.on_host().at(attempt.pool.points).log_prob
+        lost = attempt.share_of(log_ratios - self.log_evidence > np.log(UNCOVERED_RATIO))
+        if self.score < ACCEPTABLE or lost > LEAST_MORE:
+            return False
+        return self.score > attempt.score + LEAST_RISE or self.coverage.share < uncovered - LEAST_MORE
 
     def starts(self, generator: np.random.Generator, most: int) -> np.ndarray:
         """Draws in proportion to their importance weights, none of them twice."""
@@ -115,6 +119,7 @@ def fit_blocks(
     rng_key: Array,
     density: FlatDensity,
     population: Population,
+    flat_modes: np.ndarray,
     options: FitOptions,
     generator: np.random.Generator,
 ) -> ProductAttempt | None:
@@ -128,6 +133,8 @@ def fit_blocks(
         Log density of a flat vector.
     population
         The particles.
+    flat_modes
+        The modes as rows.
     options
         How to fit.
     generator
@@ -138,7 +145,7 @@ def fit_blocks(
     The product, judged by draws of its own.
     """
     x, size = population.flat, WORTH * len(population.flat)
-    found, num_densities = find_blocks(density, x, generator)
+    found, num_densities = find_blocks(density, x, generator, centres=flat_modes)
     if len(found.blocks) < 2 or not found.is_small:
         return None
     first = fit_product(rng_key, x, found.blocks, effective_size=size, max_components=MOST_COMPONENTS).guide
