@@ -3,9 +3,9 @@
 import numpy as np
 
 from vhmc_jax.base import Array
+from vhmc_jax.fit.blocks import moments_of
 from vhmc_jax.fit.components import Components, modes_at
 from vhmc_jax.fit.em import fit_mixture
-from vhmc_jax.fit.shrinkage import GaussianFit
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
 
@@ -36,11 +36,7 @@ def components_of_mass(rng_key: Array, population: Population, flat_modes: Array
     """
     x = population.flat.astype(np.float64)
     num, dim = x.shape
-    variances = np.maximum(x.var(axis=0), 1e-12 * np.maximum(np.mean(x**2, axis=0), 1e-30))
-    scales = np.sqrt(variances)
-    white = (x - x.mean(axis=0)) / scales
-    correlations = (white.T @ white + dim * np.eye(dim)) / (num + dim)
-    one = GaussianFit(x.mean(axis=0), scales[:, None] * np.linalg.cholesky(correlations), np.ones(()), np.zeros(()))
+    one = moments_of(x, np.ones(num))
     most = max(1, min(MOST_COMPONENTS, num // (DRAWS_PER_DIMENSION * dim)))
     found = fit_mixture(rng_key, x, one, effective_size=WORTH * num, max_components=most).mixture
     means, scale_trils = (np.asarray(array, np.float64) for array in (found.means, found.scale_trils))

@@ -252,10 +252,9 @@ def _mass_is_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
 def _modes_are_missing(frozen: Frozen) -> list[str]:
     """The search was still finding modes that matter when it ended."""
     modes = frozen.modes
-    # The modes of a product are the combinations of those of its blocks. Nobody lists them, and the population tells
-    # whether it covers them.
-    is_listed = not isinstance(frozen.guide, ProductMixture)
-    if not is_listed or modes.undiscovered_mass <= MANY_UNDISCOVERED or len(modes.logdensities) == 1:
+    if modes.undiscovered_mass <= MANY_UNDISCOVERED or len(modes.logdensities) == 1:
+        return []
+    if isinstance(frozen.guide, ProductMixture):  # nobody lists its modes; the population tells whether it covers them
         return []
     return [
         f"Modes with {modes.undiscovered_mass:.1%} of the mass were seen only once or twice in {modes.num_starts:,} "
