@@ -18,7 +18,7 @@ from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.coverage import UNCOVERED_RATIO, Coverage, coverage_of
 from vhmc_jax.fit.em import Parts, improve
 from vhmc_jax.fit.options import FitOptions
-from vhmc_jax.fit.pool import HALO_SCALE, Pool
+from vhmc_jax.fit.pool import HALO_SCALE, MOST_HALOS, Pool
 from vhmc_jax.fit.weights import ComponentWeights, weigh_components, weight_errors
 from vhmc_jax.guide import GaussianMixture, Mixture, StudentTMixture
 from vhmc_jax.search.population import Population
@@ -251,7 +251,10 @@ class Fitting(NamedTuple):
         """The guide with further components where draws of its halos find mass that it does not cover.
 
         Each round reaches a little further: along the ends of a valley, for instance, to which few particles came.
+        With too many components for halos there is nothing to learn from them.
         """
+        if len(attempt.kept.modes) > MOST_HALOS:
+            return attempt
         shares: list[float] = []
         for _ in range(MOST_ROUNDS):
             uncovered = attempt.uncovered_importance()

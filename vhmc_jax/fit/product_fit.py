@@ -18,7 +18,7 @@ from vhmc_jax.fit.assess import Judged, judge
 from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.blocks import find_blocks, fit_product
 from vhmc_jax.fit.components import Components
-from vhmc_jax.fit.coverage import UNCOVERED_RATIO, Coverage, coverage_of
+from vhmc_jax.fit.coverage import Coverage, coverage_of
 from vhmc_jax.fit.mass import WORTH
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import values_of
@@ -30,6 +30,9 @@ NUM_DRAWS = 4096
 ACCEPTABLE, LEAST_MORE = 0.4, 0.02
 """Acceptance of jumps from which a product will do. The share of a population that it has to cover more, and the share
 of what was found before that it may lose."""
+LOST = 5.0
+"""log π − log q − log Z above which a draw of another guide is lost. A poor guide's few draws of great weight lie in
+the tails, where a product of good blocks has ratios of 5 to 20; a mode that it misses has far greater ones."""
 MOST_COMPONENTS = 16
 """Of the mixture of each block."""
 ACCEPTANCE_OF_BLOCKS = 0.97
@@ -104,7 +107,7 @@ class ProductAttempt(NamedTuple):
     def is_better(self, attempt: Attempt, uncovered: float) -> bool:
         """Whether it will do, loses nothing that an attempt has found, and does better or leaves less uncovered."""
         log_ratios = attempt.pool.logdensities - self.guide.on_host().at(attempt.pool.points).log_prob
-        lost = attempt.share_of(log_ratios - self.log_evidence > np.log(UNCOVERED_RATIO))
+        lost = attempt.share_of(log_ratios - self.log_evidence > LOST)
         if self.score < ACCEPTABLE or lost > LEAST_MORE:
             return False
         return self.score > attempt.score + LEAST_RISE or self.coverage.share < uncovered - LEAST_MORE
