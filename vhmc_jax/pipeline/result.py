@@ -14,6 +14,7 @@ from vhmc_jax.models.problem import Problem
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.html import as_html
 from vhmc_jax.pipeline.phase import Phase
+from vhmc_jax.pipeline.produce import one_in
 from vhmc_jax.store import save
 
 MOST_WEIGHTS = 6
@@ -50,6 +51,9 @@ class Result:
         To continue with ``run_chains``.
     problem
         What was sampled.
+    judged_every
+        One draw in so many was judged: all of them, but of a run of millions. Mode report, evidence, summary and ArviZ
+        have these draws.
     """
 
     draws: PyTree
@@ -65,6 +69,7 @@ class Result:
     final_states: Any
     next_iteration: int
     problem: Problem
+    judged_every: int = 1
 
     @property
     def is_trusted(self) -> bool:
@@ -90,11 +95,13 @@ class Result:
         """Modes, moments, evidence, cost and warnings as text."""
         parts = [
             str(self.modes),
-            str(summary(self.draws)),
+            str(summary(one_in(self.judged_every, self.draws))),
             _evidence(self.evidence),
             _cost_table(self.phases),
-            _acceptance(self.infos, self.frozen),
+            _acceptance(one_in(self.judged_every, self.infos), self.frozen),
         ]
+        if self.judged_every > 1:
+            parts.append(f"One draw in {self.judged_every} of each chain was judged, to bound the memory.")
         if self.warnings:
             parts.append("Warnings\n" + "\n".join(f"- {warning}" for warning in self.warnings))
         return "\n\n".join(parts)
@@ -132,12 +139,14 @@ class Result:
         InferenceData of ArviZ 0.x, or a DataTree of 1.x.
         """
         names = {name: {**getattr(self.problem, name), **options.pop(name, {})} for name in ("coords", "dims")}
+        parts = self.draws, self.infos, self.logdensities, self.unconstrained
+        draws, infos, logdensities, unconstrained = one_in(self.judged_every, parts)
         return to_arviz(
-            self.draws,
-            self.infos,
-            self.logdensities,
+            draws,
+            infos,
+            logdensities,
             labels=self.modes.labels,
-            log_likelihood=self.problem.log_likelihoods(self.unconstrained, log_likelihood),
+            log_likelihood=self.problem.log_likelihoods(unconstrained, log_likelihood),
             observed_data=self.problem.observed_data,
             attributes=_attributes(self),
             num_chains=num_chains,

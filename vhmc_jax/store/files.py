@@ -13,11 +13,14 @@ import numpy as np
 
 from vhmc_jax.store.atomic import write_atomically
 from vhmc_jax.store.records import decode, encode
+from vhmc_jax.store.stitched import Stitched
 
 FORMAT = 1
 """Version of the files. A file of a later one is refused."""
 DESCRIPTION = "record.json"
 """Member that holds the description, and the version."""
+BLOCK_BYTES = 2**27
+"""An array whose parts lie in other files is copied in blocks of chains of at most so many bytes, or one chain."""
 
 
 class DamagedFileError(ValueError):
@@ -40,10 +43,19 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     -------
     The SHA-256 of the file.
     """
+    members = _members(record, is_lenient)  # what cannot be stored is said before a file is touched
+    return write_atomically(Path(path), lambda file: _write_members(file, members))
+
+
+def save_to(file: Any, record: Any) -> None:
+    """The same into an open binary file."""
+    _write_members(file, _members(record, False))
+
+
+def _members(record: Any, is_lenient: bool) -> dict[str, Any]:
     description, arrays = encode(record, is_lenient)
     text = json.dumps({"format": FORMAT, "record": description}, ensure_ascii=False)
-    named = {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
-    return write_atomically(Path(path), lambda file: _write_members(file, named))
+    return {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
 
 
 def load(path: Any, *, is_mapped: bool = False) -> Any:
@@ -52,7 +64,7 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     Parameters
     ----------
     path
-        Name of the file.
+        Name of the file, or an open binary file.
     is_mapped
         Whether arrays stay on the disk until they are looked at. Checksums are then not compared.
 
@@ -60,8 +72,8 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     -------
     The record.
     """
-    path = Path(path)
-    if path.is_dir():
+    path = path if hasattr(path, "read") else Path(path)
+    if isinstance(path, Path) and path.is_dir():
         raise ValueError(f"path must be a file that save wrote, got the folder {path}: open_run reads a store")
     try:
         with zipfile.ZipFile(path) as archive:
@@ -76,11 +88,23 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
         raise DamagedFileError(f"{path} is no record, or is damaged: {error}") from error
 
 
-def _write_members(file: Any, arrays: dict[str, np.ndarray]) -> None:
+def _write_members(file: Any, arrays: dict[str, Any]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                if isinstance(array, Stitched):
+                    _write_blocks(member, array)
+                else:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _write_blocks(member: Any, array: Stitched) -> None:
+    """An array that lies in other files, without all of it in memory."""
+    about = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(member, about)
+    num_chains = max(1, BLOCK_BYTES * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), num_chains):
+        member.write(np.ascontiguousarray(array[first : first + num_chains]).data)
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
