@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 
 import vhmc_jax as vj
 from vhmc_jax.__main__ import main
@@ -85,6 +86,12 @@ def test_a_result_is_saved_and_loaded(tmp_path):
     again = vj.load(tmp_path / "result.npz")
     assert bits(again) == bits(result)
     assert str(again) == str(result)
+    result.save(tmp_path / "result.nc")
+    np.testing.assert_array_equal(xarray.open_dataset(tmp_path / "result.nc", group="posterior")["x"], result.draws)
+    result.save(tmp_path / "result.zarr")
+    tree = xarray.open_datatree(tmp_path / "result.zarr", engine="zarr")
+    assert tree.attrs["log_evidence"] == result.log_evidence
+    assert tree["sample_stats"]["diverging"].dtype == bool
     vj.save(tmp_path / "frozen.npz", result.frozen)
     frozen = result.frozen, vj.load(tmp_path / "frozen.npz")
     more = [sample(frozen=each, region=None, num_starts=None) for each in frozen]

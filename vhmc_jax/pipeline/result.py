@@ -1,6 +1,8 @@
 """What ``sample`` returns."""
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import numpy as np
 from vhmc_jax.base import PyTree
 from vhmc_jax.diagnostics import to_arviz
 from vhmc_jax.diagnostics.evidence import Evidence
+from vhmc_jax.diagnostics.inference_data import ARVIZ_FORMATS, write_arviz
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
 from vhmc_jax.models.problem import Problem
@@ -111,9 +114,15 @@ class Result:
     def save(self, path: Any) -> None:
         """Write everything to one file, which ``vj.load(path)`` and ``numpy.load`` read.
 
-        What is no data, as the functions of a model, comes back as None.
+        What is no data, as the functions of a model, comes back as None. A path that ends with ``.nc`` or ``.zarr`` is
+        for others to read: what ``to_arviz`` returns goes there, as netCDF or zarr (extras ``netcdf`` and ``zarr``).
         """
-        save(path, self, is_lenient=True)
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be that of a file, got {type(path).__name__}: {path!r}")
+        if Path(path).suffix in ARVIZ_FORMATS:
+            write_arviz(self.to_arviz(), Path(path))
+        else:
+            save(path, self, is_lenient=True)
 
     def _repr_html_(self) -> str:
         """The summary for notebooks."""

@@ -196,5 +196,7 @@ def _require_one_way(region: Any, frozen: Frozen | None, given: dict[str, Any]) 
     if (region is None) == (frozen is None):
         came = "neither" if frozen is None else "both"
         raise ValueError(f"give a region to search for modes, or frozen to produce with it, got {came}")
+    if frozen is not None and not isinstance(frozen, Frozen):
+        raise TypeError(f"frozen must be result.frozen of an earlier call, got {type(frozen).__name__}: {frozen!r}")
     if frozen is not None and (names := [name for name, value in given.items() if value is not None]):
         raise ValueError(f"frozen has been fitted already: leave out {', '.join(names)}, or frozen")

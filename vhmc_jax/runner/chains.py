@@ -239,12 +239,13 @@ def _checked_starts(positions: PyTree, states: Any) -> Any:
         given = "neither" if positions is None else "both"
         raise ValueError(f"give either initial_positions or initial_states, got {given}")
     name, given = ("initial_positions", positions) if states is None else ("initial_states", states)
+    given = as_position(given, name) if states is None else given
     sizes = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else None for leaf in jax.tree.leaves(given)}
     if len(sizes) != 1 or not sizes.isdisjoint({0, None}):
         raise ValueError(
             f"{name} must have at least one chain on a leading axis that all leaves share, got {describe(given)}"
         )
-    return as_position(positions, name) if states is None else states
+    return given
 
 
 def _require_finite(states: Any, name: str) -> None:

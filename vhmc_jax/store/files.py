@@ -3,6 +3,7 @@
 ``numpy.load`` opens it too. Arrays of a large file are mapped, and read where they are looked at.
 """
 
+import errno
 import json
 import zipfile
 from collections.abc import Callable
@@ -19,6 +20,11 @@ FORMAT = 1
 """Version of the files. A file of a later one is refused."""
 DESCRIPTION = "record.json"
 """Member that holds the description, and the version."""
+DAMAGE = (
+    *(zipfile.BadZipFile, NotImplementedError, RuntimeError),  # of zipfile: checksums, versions and flags
+    *(KeyError, EOFError, json.JSONDecodeError, UnicodeDecodeError),
+)
+"""What a byte that changed may lead to."""
 BLOCK_BYTES = 2**27
 """An array whose parts lie in other files is copied in blocks of chains of at most so many bytes, or one chain."""
 
@@ -84,8 +90,12 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
                 )
             array_of: Callable = _mapped(path, archive) if is_mapped else lambda name: _read_member(archive, name)
             return decode(description["record"], array_of)
-    except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except DAMAGE as error:
         raise DamagedFileError(f"{path} is no record, or is damaged: {error}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the beginning of the file
+            raise
+        raise DamagedFileError(f"{path} is damaged: it names places that are not in it") from error
 
 
 def _write_members(file: Any, arrays: dict[str, Any]) -> None:
@@ -109,7 +119,10 @@ def _write_blocks(member: Any, array: Stitched) -> None:
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(f"{name}.npy") as member:
-        array = np.lib.format.read_array(member, allow_pickle=False)
+        try:
+            array = np.lib.format.read_array(member, allow_pickle=False)
+        except ValueError as error:
+            raise DamagedFileError(f"{archive.filename}: {name} is damaged: {error}") from error
         if member.read(1):  # to the end, where the checksum is compared
             raise DamagedFileError(f"{archive.filename}: {name} is longer than its header says")
         return array
