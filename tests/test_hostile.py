@@ -254,7 +254,7 @@ VALUES = {
     "objects": np.array([None, 1], object),
     "dates": np.array(["2020-01-01"], "M8[D]"),
 }
-ONE_IN = 23
+ONE_IN = 41
 """One case in so many runs by default. Cases of ``sample`` compile for long, and run on demand alone."""
 
 
