@@ -165,7 +165,7 @@ def _rounds_disagree(first: Round, second: Round) -> list[str]:
             f"The second round changed the log evidence by {change:.2g}: the first one missed mass, and this one may "
             "miss more. Raise num_samples, or change variables."
         )
-    draws = [np.asarray(flatten_draws(of.produced.draws), np.float64) for of in (first, second)]
+    draws = [np.asarray(flatten_draws(of.produced.seen.draws), np.float64) for of in (first, second)]
     middle, width = np.median(draws[1], axis=(0, 1)), np.std(draws[1], axis=(0, 1))
     (mean, error), (new_mean, new_error) = (_means(np.arctan((x - middle) / np.fmax(width, 1e-30))) for x in draws)
     z_scores = np.abs(new_mean - mean) / np.fmax(np.hypot(error, new_error), 1e-12)

@@ -73,7 +73,7 @@ def fit(
     -------
     The guide.
     """
-    draws = None if pilot is None else (pilot.draws, pilot.logdensities)
+    draws = None if pilot is None else (pilot.seen.draws, pilot.seen.logdensities)
     audit, more = None if is_again else found.audit, larger_population(found, logdensity_fn, region)
     guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws, audit, more)
     cost = Cost(report.num_gradients, report.num_densities)

@@ -69,6 +69,7 @@ def judge(
     -------
     The report.
     """
+    produced = produced.seen
     # The guide is evaluated at the draws once, for both reports.
     guide_values = values_at(flatten_draws(produced.draws), frozen.guide)
     # A product has no components that could be listed: all of the target counts as one mode.

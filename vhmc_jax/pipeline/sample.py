@@ -20,6 +20,8 @@ from vhmc_jax.pipeline.phase import Phases
 from vhmc_jax.pipeline.produce import Amount, produce
 from vhmc_jax.pipeline.result import Result
 from vhmc_jax.pipeline.tune import Tuning, tune
+from vhmc_jax.runner.devices import mesh_of
+from vhmc_jax.runner.hosts import Hosts
 
 
 def sample(
@@ -40,6 +42,7 @@ def sample(
     progress: bool = True,
     store: Any = None,
     resume: str = "same",
+    devices: Any = None,
     **fit_options: Any,
 ) -> Result:
     """Draw from a density with several modes.
@@ -83,13 +86,17 @@ def sample(
         ``result.frozen`` of an earlier call: produce with it, without searching and fitting again. What the fit would
         have decided is then not for the caller to give.
     progress
-        Whether to show what is going on. Ctrl-C or SIGTERM during production return the draws so far in any case.
+        Whether to show what is going on. Ctrl-C or SIGTERM from production on return the draws so far in any case.
     store
         A folder to which every phase writes what it found, and production its draws, chunk by chunk. The same call
         again goes on where the last one ended, and ends with the same bits. ``open_run`` reads the draws meanwhile.
+        Draws of a run so long that only one in ``result.judged_every`` is judged stay on the disk.
     resume
         ``"same"`` to refuse a store of another call: another key, density, region, setting or version. ``"as is"`` to
         go on with it in spite of that, with a greater ``num_samples`` for instance.
+    devices
+        As for ``run_chains``: those among which production divides the chains. Where they are those of several
+        processes, all of them make this call. The first one finds, fits and judges, and the others receive it.
     fit_options
         Those of ``FitOptions``: ``target_acceptance`` (of the local moves, too), ``num_draws``, ``max_components``,
         ``df`` and so on. ``num_tries`` is by default one where nine jumps in ten then succeed, else four.
@@ -126,7 +133,11 @@ def sample(
     key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge, key_again = keys
     budget, found = as_count("max_evaluations", max_evaluations, 1), None
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
-    phases = Phases(progress, stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings))
+    hosts = Hosts.of(mesh_of(devices, num_chains))
+    stored = stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings)
+    phases = Phases(progress and hosts.number == 0, stored, hosts)
+    phases.check_store()
+    how = progress, devices
 
     if frozen is None:
         found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, budget, progress)
@@ -134,24 +145,31 @@ def sample(
         frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         if num_pilot:
             short = amount._replace(num_samples=num_pilot, thinning=1)
-            pilot = phases.run_chains("pilot", produce, key_pilot, logdensity_fn, frozen, short, progress)
+            pilot = phases.run_chains("pilot", produce, key_pilot, logdensity_fn, frozen, short, *how)
             fitted = phases.run("refit", fit, key_refit, logdensity_fn, region, found, options, pilot)
             frozen = phases.run("retune", tune, key_retune, logdensity_fn, fitted, tuning).frozen
-    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, amount, progress)
-    judged = phases.run("judge", judge, key_judge, logdensity_fn, frozen, produced)
+    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, amount, *how)
+    judged = phases.run_to_end("judge", judge, key_judge, logdensity_fn, frozen, produced)
     may_go_on = found is not None and num_pilot is None and produced.is_complete
     if may_go_on and judged.asks_again and sum(produced.cost) <= budget:
-        keys = [random.as_jax_key(key) for key in random.split(key_again, 5)]
-        key_discover, key_fit, key_tune, key_produce, key_judge = keys
-        before = Round(produced, judged.evidence)
-        where = logdensity_fn, region, num_starts, budget, progress, found, produced
-        found = phases.run("rediscover", rediscover, key_discover, *where)
-        fitted = phases.run("refit", fit, key_fit, logdensity_fn, region, found, options, None, True)
-        frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning._replace(is_again=True)).frozen
-        produced = phases.run_chains("reproduce", produce, key_produce, logdensity_fn, frozen, amount, progress)
-        judged = phases.run("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
+        first = frozen, produced._replace(is_complete=False), judged
+        try:
+            if phases.is_interrupted:
+                raise KeyboardInterrupt
+            keys = [random.as_jax_key(key) for key in random.split(key_again, 5)]
+            key_discover, key_fit, key_tune, key_produce, key_judge = keys
+            again, before = tuning._replace(is_again=True), Round(produced, judged.evidence)
+            where = logdensity_fn, region, num_starts, budget, progress, found, produced
+            found = phases.run("rediscover", rediscover, key_discover, *where)
+            fitted = phases.run("refit", fit, key_fit, logdensity_fn, region, found, options, None, True)
+            frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, again).frozen
+            produced = phases.run_chains("reproduce", produce, key_produce, logdensity_fn, frozen, amount, *how)
+            judged = phases.run_to_end("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
+        except KeyboardInterrupt:
+            frozen, produced, judged = first
     notes = (*frozen.notes, *judged.notes)
-    phases.finish(notes)
+    if produced.is_complete:
+        phases.finish(notes)
     for note in notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
     draws = problem.constrained(produced.draws)
@@ -160,7 +178,7 @@ def sample(
         unconstrained=produced.draws,
         infos=produced.infos,
         logdensities=produced.logdensities,
-        modes=judged.modes.located(draws),
+        modes=judged.modes.located(draws if produced.judged_every == 1 else problem.constrained(produced.seen.draws)),
         evidence=judged.evidence,
         frozen=frozen,
         phases=phases.done,
@@ -169,6 +187,7 @@ def sample(
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
         problem=problem,
+        judged_every=produced.judged_every,
     )
 
 
@@ -177,5 +196,7 @@ def _require_one_way(region: Any, frozen: Frozen | None, given: dict[str, Any]) 
     if (region is None) == (frozen is None):
         came = "neither" if frozen is None else "both"
         raise ValueError(f"give a region to search for modes, or frozen to produce with it, got {came}")
+    if frozen is not None and not isinstance(frozen, Frozen):
+        raise TypeError(f"frozen must be result.frozen of an earlier call, got {type(frozen).__name__}: {frozen!r}")
     if frozen is not None and (names := [name for name, value in given.items() if value is not None]):
         raise ValueError(f"frozen has been fitted already: leave out {', '.join(names)}, or frozen")
