@@ -24,7 +24,7 @@ from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
 from vhmc_jax.diagnostics.modes.labels import modes_of_components, shares_of_modes, values_at
 from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K, pareto_k
 from vhmc_jax.diagnostics.strata import Strata
-from vhmc_jax.guide import OnHost, require_guide
+from vhmc_jax.guide import OnHost, as_guide
 from vhmc_jax.programs import program
 
 MAX_GUIDE_DRAWS = 100_000
@@ -120,7 +120,7 @@ def log_evidence(
     ----------
     Meng & Wong (1996), equation 4.1; Frühwirth-Schnatter (2004), section 3, for the error.
     """
-    require_guide(guide)
+    guide = as_guide(guide)
     x = flatten_draws(draws := check_draws(draws))
     one_draw = jax.tree.map(lambda leaf: np.asarray(leaf)[0, 0], draws)
     density = Partial(_as_vector, FlatDensity.at(logdensity_fn, one_draw))

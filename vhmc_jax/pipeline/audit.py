@@ -14,7 +14,7 @@ from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.rhat import rhat
-from vhmc_jax.guide import ProductMixture
+from vhmc_jax.guide import Mixture, host_of
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.produce import Produced
 
@@ -254,7 +254,7 @@ def _modes_are_missing(frozen: Frozen) -> list[str]:
     modes = frozen.modes
     if modes.undiscovered_mass <= MANY_UNDISCOVERED or len(modes.logdensities) == 1:
         return []
-    if isinstance(frozen.guide, ProductMixture):  # nobody lists its modes; the population tells whether it covers them
+    if not isinstance(frozen.guide, Mixture):  # nobody lists its modes; the population tells whether it covers them
         return []
     return [
         f"Modes with {modes.undiscovered_mass:.1%} of the mass were seen only once or twice in {modes.num_starts:,} "
@@ -268,7 +268,7 @@ def _necks_are_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
     if modes.failed_ends is None or modes.failures.unconverged < MANY_FAILED * modes.num_starts:
         return []
     ends, heights = modes.failed_ends
-    ratios = heights - frozen.guide.on_host().at(ends).log_prob - evidence.log_evidence
+    ratios = heights - host_of(frozen.guide).at(ends).log_prob - evidence.log_evidence
     if not np.mean(ratios > DENSER) > MANY_FAILED:
         return []
     return [
