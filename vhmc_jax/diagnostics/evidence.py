@@ -137,7 +137,10 @@ def log_evidence(
         if target_at_draws.shape != x.shape[:2]:
             raise ValueError(f"logdensities must have shape {x.shape[:2]}, got {target_at_draws.shape}")
     ratios_at_draws = target_at_draws - guide_at_draws
-    ratios_at_guide = np.asarray(map_draws(density, y, 1), np.float64).ravel() - guide_at_guide
+    target_at_guide = np.asarray(map_draws(density, y, 1), np.float64).ravel()
+    # As for the chains: what is no finite number is density zero.
+    target_at_guide = np.where(np.isfinite(target_at_guide), target_at_guide, -np.inf)
+    ratios_at_guide = target_at_guide - guide_at_guide
     evidence = bridge(ratios_at_draws, ratios_at_guide, strata)
     evidence = evidence._replace(notes=(*evidence.notes, *_rounding_notes(target_at_draws, x.dtype)))
     if components is None or mode_of is None or not np.isfinite(evidence.log_evidence):
