@@ -8,7 +8,7 @@ MOST_MODES, MOST_PARAMETERS = 20, 12
 """Rows and columns of the table."""
 
 
-def as_html(report: ModeReport, warnings: tuple[str, ...], text: str) -> str:
+def as_html(report: ModeReport, warnings: tuple[str, ...], text: str, remark: str = "") -> str:
     """Warnings, a table of the modes with the parameters in each, and the whole summary folded below.
 
     Parameters
@@ -19,6 +19,8 @@ def as_html(report: ModeReport, warnings: tuple[str, ...], text: str) -> str:
         Sentences.
     text
         The summary.
+    remark
+        What stands before all else.
 
     Returns
     -------
@@ -26,8 +28,9 @@ def as_html(report: ModeReport, warnings: tuple[str, ...], text: str) -> str:
     """
     trust = "Nothing disagrees with the answer." if not warnings else "Something disagrees with the answer:"
     items = "".join(f"<li>{escape(warning)}</li>" for warning in warnings)
+    first = f"<p>{escape(remark)}</p>" if remark else ""
     return (
-        f"<p><b>{escape(trust)}</b></p>{f'<ul>{items}</ul>' if items else ''}{_table(report)}"
+        f"{first}<p><b>{escape(trust)}</b></p>{f'<ul>{items}</ul>' if items else ''}{_table(report)}"
         f"<details><summary>Modes, moments, evidence and cost</summary><pre>{escape(text)}</pre></details>"
     )
 

@@ -22,6 +22,7 @@ from vhmc_jax.store import save
 
 MOST_WEIGHTS = 6
 """Modes whose weights stand in one line of the summary."""
+CUT_SHORT = "Cut short by Ctrl-C or SIGTERM: there are fewer draws than were asked for."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +97,8 @@ class Result:
 
     def summary(self) -> str:
         """Modes, moments, evidence, cost and warnings as text."""
-        parts = [
+        parts = [] if self.is_complete else [CUT_SHORT]
+        parts += [
             str(self.modes),
             str(summary(one_in(self.judged_every, self.draws))),
             _evidence(self.evidence),
@@ -126,7 +128,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The summary for notebooks."""
-        return as_html(self.modes, self.warnings, self.summary())
+        return as_html(self.modes, self.warnings, self.summary(), "" if self.is_complete else CUT_SHORT)
 
     def to_arviz(self, *, num_chains: int | None = None, log_likelihood: bool | None = None, **options: Any) -> Any:
         """Draws, statistics and what the problem knows as ArviZ's own data structure.

@@ -10,9 +10,9 @@ from vhmc_jax.base import Array, PyTree, TrustWarning
 from vhmc_jax.fit import FitOptions
 from vhmc_jax.models.problem import Problem, as_problem
 from vhmc_jax.pipeline.audit import Round
-from vhmc_jax.pipeline.checks import check_call
+from vhmc_jax.pipeline.checks import check_call, checked_guide
 from vhmc_jax.pipeline.discover import discover, rediscover
-from vhmc_jax.pipeline.fit import fit
+from vhmc_jax.pipeline.fit import fit, take
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.identity import stored_at
 from vhmc_jax.pipeline.judge import judge
@@ -22,6 +22,7 @@ from vhmc_jax.pipeline.result import Result
 from vhmc_jax.pipeline.tune import Tuning, tune
 from vhmc_jax.runner.devices import mesh_of
 from vhmc_jax.runner.hosts import Hosts
+from vhmc_jax.store.fingerprint import digest_of
 
 
 def sample(
@@ -38,6 +39,7 @@ def sample(
     max_evaluations: int = 2_000_000,
     jump_probability: float | None = None,
     friction: float | None = None,
+    guide: Any = None,
     frozen: Frozen | None = None,
     progress: bool = True,
     store: Any = None,
@@ -82,6 +84,10 @@ def sample(
         fifth to a half.
     friction
         γ of the Langevin thermostats; by default 0.5.
+    guide
+        A guide of the caller's, in place of the one that would be fitted: a mixture, a normalising flow, a distribution
+        of another library, or anything with ``sample(rng_key)`` and ``log_prob(x)`` on flat vectors, in the order of
+        ``ravel_pytree``, normalised. It is audited as a fitted one is.
     frozen
         ``result.frozen`` of an earlier call: produce with it, without searching and fitting again. What the fit would
         have decided is then not for the caller to give.
@@ -127,12 +133,14 @@ def sample(
     tuning = Tuning(options.target_acceptance, jump_probability, friction).checked()
     num_pilot = None if num_pilot is None else as_count("num_pilot", num_pilot, 0)
     given: dict[str, Any] = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
-    _require_one_way(region, frozen, given | {"friction": friction} | fit_options)
+    _require_one_way(region, frozen, given | {"friction": friction, "guide": guide} | fit_options)
+    guide = None if guide is None else checked_guide(guide, region, num_pilot, store)
     logdensity_fn = problem.logdensity_fn
     keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
     key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge, key_again = keys
     budget, found = as_count("max_evaluations", max_evaluations, 1), None
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
+    settings |= {} if guide is None else {"guide": digest_of(guide)}
     hosts = Hosts.of(mesh_of(devices, num_chains))
     stored = stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings)
     phases = Phases(progress and hosts.number == 0, stored, hosts)
@@ -141,7 +149,10 @@ def sample(
 
     if frozen is None:
         found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, budget, progress)
-        fitted = phases.run("fit", fit, key_fit, logdensity_fn, region, found, options)
+        if guide is None:
+            fitted = phases.run("fit", fit, key_fit, logdensity_fn, region, found, options)
+        else:
+            fitted = phases.run("fit", take, key_fit, logdensity_fn, guide, found, options)
         frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         if num_pilot:
             short = amount._replace(num_samples=num_pilot, thinning=1)
@@ -150,7 +161,7 @@ def sample(
             frozen = phases.run("retune", tune, key_retune, logdensity_fn, fitted, tuning).frozen
     produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, amount, *how)
     judged = phases.run_to_end("judge", judge, key_judge, logdensity_fn, frozen, produced)
-    may_go_on = found is not None and num_pilot is None and produced.is_complete
+    may_go_on = found is not None and guide is None and num_pilot is None and produced.is_complete
     if may_go_on and judged.asks_again and sum(produced.cost) <= budget:
         first = frozen, produced._replace(is_complete=False), judged
         try:
