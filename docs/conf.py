@@ -1,5 +1,6 @@
 """How the site is built: ``make docs``, into out/site/. It needs no network, and neither does who reads it."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ author = "the authors of vhmc_jax"
 version = release = vhmc_jax.__version__
 html_title = f"{project} {release}"
 
-extensions = ["sphinx.ext.autodoc", "numpydoc", "myst_nb", "mathml"]
+extensions = ["sphinx.ext.autodoc", "numpydoc", "myst_nb", "mathml", "layers"]
 exclude_patterns = ["benchmarks/results/paper/e5.md"]  # a part of the page beside it
 
 # The pages take notebooks and results from where they are made. Links between them are the same in both places.
@@ -49,6 +50,19 @@ def _skip_fields(app, what, name, member, skip, options):
     return True if type(member).__name__ == "_tuplegetter" else None
 
 
+def _literal_bars(app, what, name, member, options, lines):
+    """|x| is an absolute value in docstrings, and not a substitution of reStructuredText."""
+    is_math = False
+    for i, line in enumerate(lines):
+        is_math = line.lstrip().startswith(".. math::") or (is_math and (not line.strip() or line.startswith(" ")))
+        if not is_math and not line.lstrip().startswith((">>>", "...")):
+            pieces = re.split(r"(``.*?``|:math:`.*?`)", line)
+            lines[i] = "".join(
+                piece if piece.startswith(("``", ":")) else piece.replace("|", r"\|") for piece in pieces
+            )
+
+
 def setup(app):
     """Called by Sphinx."""
     app.connect("autodoc-skip-member", _skip_fields)
+    app.connect("autodoc-process-docstring", _literal_bars, priority=1)

@@ -1,7 +1,8 @@
 """Every sentence of warning in the source has its paragraph on the page that explains them, and none there is stale.
 
-A warning is a string of the package that is a sentence (it ends with a full stop), or is given to ``warnings.warn``, and
-is neither a docstring nor raised. On the page it is a heading: its beginning, with an ellipsis for what is filled in.
+A warning is a string of the package that is a sentence (it ends with a full stop), or is given to ``warnings.warn``,
+and is neither a docstring nor raised. On the page it is a heading: its beginning, with an ellipsis for what is filled
+in.
 """
 
 import ast

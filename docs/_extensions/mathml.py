@@ -1,5 +1,6 @@
 """Mathematics as MathML, which browsers draw by themselves: no script, and the font comes with the pages."""
 
+import re
 from html import escape
 from pathlib import Path
 
@@ -10,6 +11,8 @@ LOGGER = logging.getLogger(__name__)
 
 
 def _mathml(tex, node, is_block):
+    tex = re.sub(r"\\[Bb]igg?[lr]?(?![a-z])", "", tex)  # fences of MathML grow by themselves
+    tex = re.sub(r"\\([td]?frac)(\d)(\d)", r"\\\1{\2}{\3}", tex)  # docutils reads the digits as one number
     try:
         return str(latex2mathml.tex2mathml(tex, as_block=is_block))
     except (MathError, SyntaxError) as error:
