@@ -40,6 +40,7 @@ html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_show_copyright = False
 html_copy_source = False
 html_show_search_summary = False  # it would be fetched, which a browser refuses where pages are read from a disk
 html_theme_options = {"navigation_with_keys": True}

@@ -39,6 +39,14 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     Returns
     -------
     The SHA-256 of the file.
+
+    Examples
+    --------
+    >>> import tempfile, jax.numpy as jnp, vhmc_jax as vj
+    >>> path = tempfile.mkdtemp() + "/guide.npz"
+    >>> _ = vj.save(path, vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None]))
+    >>> vj.load(path).means.shape
+    (1, 2)
     """
     description, arrays = encode(record, is_lenient)
     text = json.dumps({"format": FORMAT, "record": description}, ensure_ascii=False)
@@ -59,6 +67,14 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     Returns
     -------
     The record.
+
+    Examples
+    --------
+    >>> import tempfile, jax.numpy as jnp, vhmc_jax as vj
+    >>> path = tempfile.mkdtemp() + "/state.npz"
+    >>> _ = vj.save(path, {"draws": jnp.zeros((4, 100))})
+    >>> vj.load(path)["draws"].shape
+    (4, 100)
     """
     path = Path(path)
     if path.is_dir():
