@@ -148,7 +148,7 @@ class MetropolisStep:
     propose
         ``propose(rng_key, state) -> Proposal``, a callable pytree. Its key is everything random in the proposal;
         the coin's key is another one, so that a proposal can be looked at again from elsewhere with the same
-        random numbers.
+        random numbers. The key is for ``vhmc_jax.random``; ``vhmc_jax.random.as_jax_key`` makes it one of JAX.
     """
 
     propose: Callable
