@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-BESIDE = {"diagnostics": (2, 11), "targets": (0, 0)}
+BESIDE = {"diagnostics": (3, 9), "targets": (1, 1)}
 """What stands beside the layers, each with the first and the last layer at its side."""
 WIDTH, HEIGHT, LEFT, TOP = 520, 34, 10, 10
 
