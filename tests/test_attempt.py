@@ -1,6 +1,5 @@
 """One attempt at a guide and the next: refinement, what is kept of the ladders, and the least weight of a mode."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -97,38 +96,6 @@ def test_every_evaluation_is_counted_also_of_attempts_that_are_dropped(is_worse)
     assert (refined.guide is first.guide) == is_worse
     assert len(drawn) == 1 if is_worse else len(drawn) > 1
     assert refined.pool.num_densities == len(first.pool.points) + sum(drawn)
-
-
-def valley(x):
-    """Rosenbrock's: x₀ ~ N(0, 4), and x₁ | x₀ ~ N(x₀², 0.1)."""
-    return -0.5 * (x[0] / 2) ** 2 - 5 * (x[1] - x[0] ** 2) ** 2
-
-
-def test_a_guide_grows_along_the_ends_of_a_valley():
-    fitting = fitting_of(valley, num_modes=1)
-    along = np.linspace(-3, 3, 7)
-    scales = np.stack([0.5 * np.array([[1.0, 0.0], [2 * a, 0.7]]) for a in along])
-    short = Components(np.stack([along, along**2], axis=1), scales, np.zeros(7, int))
-    first = fitting.assess(fitting.draw(short))
-    grown = fitting.grown(first)
-    rng = np.random.default_rng(0)
-    x0 = 2 * rng.normal(size=4000)
-    exact = np.stack([x0, x0**2 + np.sqrt(0.1) * rng.normal(size=4000)], axis=1)
-    log_z = np.log(2 * np.pi) + np.log(2 * np.sqrt(0.1))
-
-    def uncovered(attempt):
-        ratios = jax.vmap(valley)(exact) - attempt.guide.on_host().at(exact).log_prob - log_z
-        return np.mean(np.asarray(ratios) > np.log(5))
-
-    assert uncovered(first) > 0.02
-    assert uncovered(grown) < 0.2 * uncovered(first)
-    assert grown.pool.num_densities > first.pool.num_densities
-
-
-def test_a_guide_that_covers_everything_does_not_grow():
-    fitting = fitting_of(pair)
-    attempt = fitting.assess(fitting.draw(RIGHT))
-    assert fitting.grown(attempt) is attempt
 
 
 def test_draws_of_an_attempt_are_as_many_as_the_options_say():

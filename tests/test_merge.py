@@ -1,5 +1,6 @@
 """From ends to modes: ridges, edges, many modes, too many, and those that do not matter."""
 
+import dataclasses
 import functools
 
 import jax
@@ -139,3 +140,27 @@ def test_the_smallest_basin_is_reached_nineteen_times_in_twenty(num_starts):
     assert (1 - found.smallest_basin) ** num_starts == pytest.approx(0.05)
     reached = np.random.default_rng(0).binomial(num_starts, found.smallest_basin, size=20_000) > 0
     assert np.mean(reached) == pytest.approx(0.95, abs=0.01)
+
+
+def beyond_an_oblique_wall(x):
+    """The tail of a Gaussian in a half-plane: the mode is at the edge, and the density rises along the edge to it."""
+    return jnp.where(x[0] + x[1] < 0, -0.5 * jnp.sum((x - 2.0) ** 2), -jnp.inf)
+
+
+def modes_beyond_an_oblique_wall():
+    single = (jnp.full(2, value, jnp.float32) for value in (-6.0, 6.0))  # whose rounding reaches beyond the edge
+    return search_modes(KEY, beyond_an_oblique_wall, vj.box(*single))
+
+
+def test_climbs_that_end_along_an_oblique_edge_are_one_mode():
+    found = modes_beyond_an_oblique_wall()
+    assert len(found.logdensities) == 1
+    np.testing.assert_allclose(found.positions[0], [0.0, 0.0], atol=0.1)
+    assert found.num_starts == 512
+
+
+def test_without_the_push_inwards_an_edge_is_many_modes(monkeypatch):
+    lowest = merge.FoundModes._lowest
+    without = lambda self, mode, *others: lowest(self, dataclasses.replace(mode, push=0 * mode.push), *others)  # noqa: E731
+    monkeypatch.setattr(merge.FoundModes, "_lowest", without)
+    assert len(modes_beyond_an_oblique_wall().logdensities) > 4

@@ -77,6 +77,15 @@ def test_draws_stay_with_their_components_when_some_are_replaced(pool):
     assert joined.num_densities == 2 * (4 * 4000 + far)
 
 
+def test_further_components_leave_the_others_their_draws(pool):
+    new = Pool.of(np.random.default_rng(4), DENSITY, components_off_by(1.0), mixture_of, 500, has_ladders=False)
+    joined = pool.extended(new, mixture_of)
+    np.testing.assert_array_equal(joined.points, np.concatenate([pool.points, new.points]))
+    np.testing.assert_array_equal(joined.counts, np.concatenate([pool.counts, new.counts]))
+    np.testing.assert_allclose(joined.mixture.on_host().weights, joined.counts / joined.counts.sum())
+    assert joined.num_densities == pool.num_densities + new.num_densities
+
+
 def test_a_ladder_finds_broad_mass_around_a_narrow_peak():
     def spiked(x):
         return jnp.logaddexp(-0.5 * x @ x, -0.5 * x @ x / 400 - 2 * jnp.log(20.0))

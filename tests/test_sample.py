@@ -13,7 +13,7 @@ from cases import FAR_ENVELOPE, HOLE, log_weight_difference
 import vhmc_jax as vj
 from vhmc_jax.moves.candidate import Jump
 from vhmc_jax.pipeline.produce import num_burnin_for
-from vhmc_jax.pipeline.tune import jump_probability_for
+from vhmc_jax.pipeline.tune import LOCAL_SHARE_AGAIN, jump_probability_for
 from vhmc_jax.runner import chunks
 from vhmc_jax.runner.progress import ProgressBar
 
@@ -123,6 +123,8 @@ def test_frozen_is_what_the_fit_said(result):
     poor_report = frozen.guide_report._replace(**poor)
     assert jump_probability_for(poor_report, (1, 3)) == pytest.approx(4 / (4 + 2.8)), "half of them"
     assert jump_probability_for(poor_report, (8, 16)) == pytest.approx(14 / (14 + 2.8)), "more jumps where moves cost"
+    again = jump_probability_for(poor_report, (1, 3), LOCAL_SHARE_AGAIN)
+    assert again * 2.8 / ((1 - again) * 4) == pytest.approx(0.2 / 0.8), "in a second round moves take four fifths"
     precisions = np.einsum("k,kij->ij", frozen.guide_report.mode_weights, np.linalg.inv(frozen.modes.covariances))
     np.testing.assert_allclose(frozen.inverse_mass_matrix @ precisions, np.eye(2), atol=1e-8)
 

@@ -18,7 +18,7 @@ from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.coverage import UNCOVERED_RATIO, Coverage, coverage_of
 from vhmc_jax.fit.em import Parts, improve
 from vhmc_jax.fit.options import FitOptions
-from vhmc_jax.fit.pool import HALO_SCALE, MOST_HALOS, Pool
+from vhmc_jax.fit.pool import HALO_SCALE, Pool
 from vhmc_jax.fit.weights import ComponentWeights, weigh_components, weight_errors
 from vhmc_jax.guide import GaussianMixture, Mixture, StudentTMixture
 from vhmc_jax.search.population import Population
@@ -37,9 +37,6 @@ SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of components of guides that are fitted to draws."""
 MOST_ROUNDS, LEAST_RISE = 5, 0.02
 """Rounds of refinement, and the rise of the acceptance for which another one is made."""
-LEAST_UNCOVERED, MOST_CHILDREN, LEAST_FALL = 2e-4, 4, 0.8
-"""The share of the mass at uncovered draws for which a guide grows; by how many components in a round; and the factor
-by which that share has to fall in two rounds."""
 
 
 class Attempt(NamedTuple):
@@ -240,41 +237,14 @@ class Fitting(NamedTuple):
         for _ in range(MOST_ROUNDS):
             if not len(best.poor_modes(good_acceptance)):
                 break
-            attempt = self.assess(self.redraw(self._improved(attempt), attempt.pool))
+            attempt = self.assess(self.redraw(self.improved(attempt), attempt.pool))
             rise = attempt.score - best.score
             best = best.with_cost_of(attempt) if rise <= 0 else attempt
             if rise < LEAST_RISE:
                 break
         return best
 
-    def grown(self, attempt: Attempt) -> Attempt:
-        """The guide with further components where draws of its halos find mass that it does not cover.
-
-        Each round reaches a little further: along the ends of a valley, for instance, to which few particles came.
-        With too many components for halos there is nothing to learn from them.
-        """
-        if len(attempt.kept.modes) > MOST_HALOS:
-            return attempt
-        shares: list[float] = []
-        for _ in range(MOST_ROUNDS):
-            uncovered = attempt.uncovered_importance()
-            shares.append(float(uncovered.sum()))
-            # What a round covers may show more beyond. Two rounds without a fall are the end.
-            if shares[-1] < LEAST_UNCOVERED or shares[-1] > LEAST_FALL * min(shares[:-2], default=np.inf):
-                break
-            pool = attempt.pool
-            parents = np.repeat(np.arange(len(pool.counts)), pool.counts)
-            by_parent = np.bincount(parents, uncovered, len(pool.counts))
-            heaviest = np.argsort(-by_parent)[: min(MOST_CHILDREN, np.count_nonzero(by_parent))]
-            chosen = pool.components.select(heaviest)
-            parts = Parts(by_parent[heaviest] / by_parent[heaviest].sum(), chosen.means, chosen.scale_trils)
-            is_uncovered = uncovered > 0
-            parts = improve(parts, pool.points[is_uncovered], uncovered[is_uncovered], NUM_ITERATIONS)
-            children = Components(parts.means, parts.scale_trils, chosen.modes)
-            attempt = self.assess(self.redraw(attempt.kept.joined(children), pool))
-        return attempt
-
-    def _improved(self, attempt: Attempt) -> Components:
+    def improved(self, attempt: Attempt) -> Components:
         """The components of a guide after some iterations of EM on the draws of its pool."""
         host = attempt.guide.on_host()
         weights = host.weights[: len(attempt.kept.modes)]

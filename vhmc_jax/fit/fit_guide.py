@@ -18,6 +18,7 @@ from vhmc_jax.fit.assess import Judged
 from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.components import laplace
 from vhmc_jax.fit.coverage import Coverage
+from vhmc_jax.fit.growth import grown
 from vhmc_jax.fit.local_fit import LocalFit
 from vhmc_jax.fit.mass import components_of_mass
 from vhmc_jax.fit.options import GOOD_ACCEPTANCE, FitOptions
@@ -164,7 +165,8 @@ def fit_modes(
         coverage = attempt.coverage_of(population)
     is_laplace = is_laplace and local is None and population is None
     if not is_laplace:
-        attempt = fitting.generous().grown(fitting.generous().assess(attempt.pool)).padded()
+        generous = fitting.generous()
+        attempt = grown(generous, generous.assess(attempt.pool)).padded()
     return attempt.guide, _report(fitting, attempt, local, population, coverage, is_laplace)
 
 

@@ -101,7 +101,14 @@ class Pool(NamedTuple):
 
     def replaced(self, new: Self, mixture_of: Callable) -> Self:
         """The same with another description of the modes that ``new`` describes."""
-        stays = ~np.isin(self.components.modes, new.components.modes)
+        return self._joined(new, mixture_of, ~np.isin(self.components.modes, new.components.modes))
+
+    def extended(self, new: Self, mixture_of: Callable) -> Self:
+        """The same with further components and their draws."""
+        return self._joined(new, mixture_of, np.ones(len(self.counts), bool))
+
+    def _joined(self, new: Self, mixture_of: Callable, stays: np.ndarray) -> Self:
+        """Those of its components that stay, and the new ones."""
         are_kept = np.repeat(stays, self.counts)
         components = self.components.select(stays).joined(new.components)
         counts = np.concatenate([self.counts[stays], new.counts])

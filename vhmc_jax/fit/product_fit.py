@@ -19,6 +19,7 @@ from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.blocks import find_blocks, fit_product
 from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.coverage import Coverage, coverage_of
+from vhmc_jax.fit.growth import divided, grown
 from vhmc_jax.fit.mass import WORTH
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import values_of
@@ -189,5 +190,6 @@ def _fit_block(
     means, scale_trils = (np.asarray(array, np.float64) for array in (start.means, start.scale_trils))
     attempt = fitting.assess(fitting.draw(Components(means, scale_trils, np.zeros(len(means), int))))
     attempt = fitting.refined(attempt, ACCEPTANCE_OF_BLOCKS)
-    attempt = fitting.generous().grown(attempt)
+    attempt = divided(fitting, attempt, ACCEPTANCE_OF_BLOCKS, MOST_COMPONENTS)
+    attempt = grown(fitting.generous(), attempt)
     return attempt.guide, attempt.pool.num_densities

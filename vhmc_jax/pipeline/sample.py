@@ -147,7 +147,7 @@ def sample(
         where = logdensity_fn, region, num_starts, budget, progress, found, produced
         found = phases.run("rediscover", rediscover, key_discover, *where)
         fitted = phases.run("refit", fit, key_fit, logdensity_fn, region, found, options, None, True)
-        frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
+        frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning._replace(is_again=True)).frozen
         produced = phases.run_chains("reproduce", produce, key_produce, logdensity_fn, frozen, amount, progress)
         judged = phases.run("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
     notes = (*frozen.notes, *judged.notes)

@@ -22,9 +22,9 @@ from vhmc_jax.runner.tuning import tune as tune_trajectory
 
 NUM_STEPS = (1, 3)
 """Leapfrog steps of the local move between modes that Laplace's Gaussians describe: jumps do the rest."""
-MANY_STEPS, SELDOM = 8, 0.4
-"""Their mean number elsewhere. Where jumps succeed less often than that, local moves have to cross the modes, and the
-number is found by trying."""
+MANY_STEPS, MANY_STEPS_AGAIN, SELDOM = 8, 16, 0.4
+"""Their mean number elsewhere, and in a second round. Where fewer jumps than ``SELDOM`` succeed, local moves have to
+cross the modes, and the number is found by trying."""
 SEVERAL_SCALES = 30.0
 """Where Laplace's Gaussians do not suffice, the step size is drawn from an interval that is so many times as wide. With
 a single one, no local move leads into the neck of a funnel or along the far ends of Rosenbrock's valley. Ends of that
@@ -33,8 +33,9 @@ FRICTION = 0.5
 """γ of the thermostats where it is not given."""
 NUM_TUNING_STEPS, NUM_TUNING_CHAINS = 32, 16
 """Iterations with each length, and chains, where the local move is tuned by trying."""
-LOCAL_SHARE = (0.2, 0.5)
-"""Least and greatest share of the evaluations for local moves, where the jump probability is not given."""
+LOCAL_SHARE, LOCAL_SHARE_AGAIN = (0.2, 0.5), (0.8, 0.8)
+"""Least and greatest share of the evaluations for local moves, where the jump probability is not given; and in a second
+round. What a guide did not describe twice, the neck of a funnel for instance, only local moves reach."""
 
 
 class Tuning(NamedTuple):
@@ -48,11 +49,14 @@ class Tuning(NamedTuple):
         β, or None to choose it.
     friction
         γ, or None for ``FRICTION``.
+    is_again
+        Whether this is a second round. Local moves are then longer, and take most of the evaluations.
     """
 
     target_acceptance: Any
     jump_probability: float | None
     friction: float | None
+    is_again: bool = False
 
     def checked(self) -> Self:
         """The same, or an error that names what is wrong."""
@@ -126,15 +130,17 @@ def tune(
         step_size = step_size_for(wanted, covariances, weights, mass, NUM_STEPS, friction)
         tuned = Tuned(frozen._replace(step_size=step_size), Cost(0, 0))
     else:
-        tuned = _tried(rng_key, logdensity_fn, frozen, tuning.target_acceptance)
+        tuned = _tried(rng_key, logdensity_fn, frozen, tuning)
     beta = tuning.jump_probability
     if beta is None:
-        beta = jump_probability_for(report, tuned.frozen.num_integration_steps)
+        bounds = LOCAL_SHARE_AGAIN if tuning.is_again else LOCAL_SHARE
+        beta = jump_probability_for(report, tuned.frozen.num_integration_steps, bounds)
     return tuned._replace(frozen=tuned.frozen._replace(jump_probability=beta))
 
 
-def _tried(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, target_acceptance: Any) -> Tuned:
+def _tried(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, tuning: Tuning) -> Tuned:
     """Step sizes and length of the local move, measured on chains that start from the guide."""
+    length = MANY_STEPS_AGAIN if tuning.is_again else MANY_STEPS
     key_starts, key_tune = (random.as_jax_key(key) for key in random.split(rng_key))
     starts = frozen.flat_starts(key_starts, NUM_TUNING_CHAINS)
     found = tune_trajectory(
@@ -143,8 +149,8 @@ def _tried(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, target_accep
         unravel_rows(starts, frozen.modes.template),
         inverse_mass_matrix=frozen.inverse_mass_matrix,
         labels=_modes_of(frozen, starts),
-        target_acceptance=target_acceptance,
-        lengths=(MANY_STEPS,) if frozen.guide_report.expected_acceptance >= SELDOM else LENGTHS,
+        target_acceptance=tuning.target_acceptance,
+        lengths=(length,) if frozen.guide_report.expected_acceptance >= SELDOM else LENGTHS,
         num_iterations=NUM_TUNING_STEPS,
     )
     frozen = frozen._replace(
@@ -206,7 +212,9 @@ def inverse_mass_of(matrices: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return 0.5 * (inverse_mass + inverse_mass.T)
 
 
-def jump_probability_for(report: GuideReport, num_steps: tuple[int, int]) -> float:
+def jump_probability_for(
+    report: GuideReport, num_steps: tuple[int, int], bounds: tuple[float, float] = LOCAL_SHARE
+) -> float:
     """β such that local moves take a share s of the evaluations: β J / (1 − s) = (1 − β) T / s.
 
     J are the evaluations of a jump, T those of a trajectory. s is the share of jumps that fail, within bounds: halfway
@@ -216,5 +224,5 @@ def jump_probability_for(report: GuideReport, num_steps: tuple[int, int]) -> flo
     trajectory = np.mean(num_steps) + 2
     jump = 1 + (1 - report.expected_acceptance) * (report.num_tries - 1)
     acceptance = 0.5 * (report.expected_acceptance + report.expected_acceptance_by_mode.min())
-    share = np.clip(1 - acceptance, *LOCAL_SHARE)
+    share = np.clip(1 - acceptance, *bounds)
     return float((1 - share) * trajectory / ((1 - share) * trajectory + share * jump))

@@ -15,7 +15,7 @@ import numpy as np
 
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.search.ascent import ARRIVED, ESCAPED, OUTSIDE, UNCONVERGED, Ascent
-from vhmc_jax.search.polish import BARRIER, PROFILE, SEGMENT, Top, depth_between, polish, profile_widths
+from vhmc_jax.search.polish import BARRIER, PROFILE, SEGMENT_PARTS, Top, lowest_between, polish, profile_widths
 
 CLOSE = 0.2
 """Within so many standard deviations of a top, a point whose density fits the curvature belongs to it."""
@@ -55,6 +55,7 @@ class FoundMode:
     covariance: np.ndarray
     whitening: np.ndarray
     is_gaussian: bool
+    push: np.ndarray
     count: int = 0
 
     @property
@@ -91,6 +92,7 @@ class FoundModes:
         self._tolerance = np.asarray(tolerance, scale.dtype)
         self._eps = float(jnp.finfo(scale.dtype).eps)
         self.modes: list[FoundMode] = []
+        self._highest = 0.0
         self.failures: Counter[str] = Counter()
         self.failed_ends: list[tuple[np.ndarray, np.float64]] = []
         self.num_gradients = 0
@@ -172,23 +174,31 @@ class FoundModes:
         squared = mode.squared_distances(ends)
         belongs = is_free & self._fits(mode.logdensity - heights, squared)
         doubtful = is_free & ~belongs & (squared <= mode.reach**2)
-        belongs[doubtful] = ~self._has_barrier(mode, ends[doubtful])
+        belongs[doubtful] = ~self._has_barrier(mode, ends[doubtful], heights[doubtful])
         mode.count += int(np.sum(belongs))
         is_free &= ~belongs
 
     def _recognise(self, candidate: FoundMode) -> FoundMode:
         """The known mode that the candidate is, or else the candidate, now known."""
-        for mode in self.modes:
-            squared = min(mode.squared_distances(candidate.position), candidate.squared_distances(mode.position))
+        for mode, squared in zip(self.modes, self._squared_distances(candidate), strict=True):
             if self._fits(mode.logdensity - candidate.logdensity, squared):
                 return mode
-            if (
-                squared <= max(mode.reach, candidate.reach) ** 2
-                and not self._has_barrier(mode, candidate.position[None])[0]
-            ):
+            is_near = squared <= max(mode.reach, candidate.reach) ** 2
+            height = np.array([candidate.logdensity])
+            if is_near and not self._has_barrier(mode, candidate.position[None], height)[0]:
                 return mode
         self.modes.append(candidate)
+        self._highest = max(self._highest, abs(candidate.logdensity))
         return candidate
+
+    def _squared_distances(self, candidate: FoundMode) -> np.ndarray:
+        """Squared distances to all known modes, in the smaller of the two units, shape (mode,)."""
+        if not self.modes:
+            return np.zeros(0)
+        offsets = np.stack([mode.position for mode in self.modes]) - candidate.position
+        whitenings = np.stack([mode.whitening for mode in self.modes])
+        in_theirs = np.sum(np.einsum("kij,kj->ki", whitenings, offsets) ** 2, axis=1)
+        return np.minimum(in_theirs, np.sum((offsets @ candidate.whitening.T) ** 2, axis=1))
 
     def _fits(self, falls: np.ndarray | float, squared: np.ndarray | float) -> np.ndarray:
         """Whether points are close, and as high as the curvature has it: no room for a barrier."""
@@ -197,18 +207,28 @@ class FoundModes:
 
     def _rounding(self) -> float:
         """What rounding may do to a difference of log densities."""
-        highest = max((abs(mode.logdensity) for mode in self.modes), default=0.0)
-        return 100 * self._eps * highest
+        return 100 * self._eps * self._highest
 
-    def _has_barrier(self, mode: FoundMode, points: np.ndarray) -> np.ndarray:
-        depths = [np.zeros(0)]
+    def _has_barrier(self, mode: FoundMode, points: np.ndarray, heights: np.ndarray) -> np.ndarray:
+        """Whether the log density falls, on the segments from the mode, below the lower of their ends."""
+        least = np.minimum(heights, mode.logdensity) - BARRIER - self._rounding()
+        has_barrier = np.zeros(len(points), bool)
+        for fractions in SEGMENT_PARTS:
+            rows = np.flatnonzero(~has_barrier)
+            has_barrier[rows] = self._lowest(mode, points[rows], fractions) < least[rows]
+        return has_barrier
+
+    def _lowest(self, mode: FoundMode, points: np.ndarray, fractions: np.ndarray) -> np.ndarray:
+        """The least log density at these fractions of the segments from the mode to the points."""
+        position, push, fractions = (self._array(values) for values in (mode.position, mode.push, fractions))
+        found = [np.zeros(0)]
         for first in range(0, len(points), SEGMENT_BLOCK):
             block = points[first : first + SEGMENT_BLOCK]
             padded = np.concatenate([block, np.repeat(block[:1], SEGMENT_BLOCK - len(block), axis=0)])
-            found = depth_between(self._density, self._array(mode.position), self._array(padded))
-            depths.append(np.asarray(found)[: len(block)])
-        self.num_densities += len(points) * len(SEGMENT)
-        return np.concatenate(depths) > BARRIER + self._rounding()
+            lowest = lowest_between(self._density, position, self._array(padded), push, fractions)
+            found.append(np.asarray(lowest, np.float64)[: len(block)])
+        self.num_densities += len(points) * len(fractions)
+        return np.concatenate(found)
 
     def _examine(self, end: np.ndarray) -> FoundMode | str:
         """Polish one end: a mode, or the reason why it is none."""
@@ -241,6 +261,7 @@ class FoundModes:
             covariance=axes @ axes.T,
             whitening=np.linalg.inv(axes),
             is_gaussian=is_gaussian,
+            push=np.asarray(top.push),
         )
 
     def _array(self, values: np.ndarray) -> np.ndarray:
@@ -257,5 +278,6 @@ def _ridge(modes: list[FoundMode]) -> FoundMode:
         covariance=covariance,
         whitening=np.linalg.inv(np.linalg.cholesky(covariance)),
         is_gaussian=False,
+        push=modes[0].push,
         count=sum(mode.count for mode in modes),
     )
