@@ -35,6 +35,14 @@ def test_one_mode_has_a_page(tmp_path):
     assert not re.findall(r"<td[^>]*>nan", text), "what is not known is a dash"
 
 
+def test_a_run_that_was_cut_short_says_so():
+    result = result_of()
+    short = type(result)(**{**vars(result), "is_complete": False})
+    for text in (short.summary(), short._repr_html_()):
+        assert "Cut short by Ctrl-C" in text
+    assert "Cut short" not in result.summary()
+
+
 def test_notebook_fragment_is_short(html):
     fragment = result_of(num_modes=30)._repr_html_()
     assert "10 more modes" in fragment

@@ -15,7 +15,7 @@ from vhmc_jax.models.problem import Problem
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Phase
 from vhmc_jax.pipeline.report.figure import figure
-from vhmc_jax.pipeline.report.notebook import fragment
+from vhmc_jax.pipeline.report.notebook import CUT_SHORT, fragment
 from vhmc_jax.pipeline.report.page import page
 from vhmc_jax.store import save
 
@@ -91,7 +91,8 @@ class Result:
 
     def summary(self) -> str:
         """Modes, moments, evidence, cost and warnings as text."""
-        parts = [
+        parts = [] if self.is_complete else [CUT_SHORT]
+        parts += [
             str(self.modes),
             str(summary(self.draws)),
             _evidence(self.evidence),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 MOST_MODES, MOST_PARAMETERS = 20, 12
 """Rows and columns of the table."""
+CUT_SHORT = "Cut short by Ctrl-C or SIGTERM: there are fewer draws than were asked for."
 
 
 def fragment(result: "Result") -> str:
@@ -22,10 +23,11 @@ def fragment(result: "Result") -> str:
 
 
 def verdict(result: "Result") -> str:
-    """Whether the result is trusted, and the warnings."""
+    """Whether all draws are there, whether the result is trusted, and the warnings."""
     trust = "Nothing disagrees with the answer." if result.is_trusted else "Something disagrees with the answer:"
     items = "".join(f"<li>{escape(warning)}</li>" for warning in result.warnings)
-    return f"<p><b>{trust}</b></p>{f'<ul>{items}</ul>' if items else ''}"
+    remark = "" if result.is_complete else f"<p>{CUT_SHORT}</p>"
+    return f"{remark}<p><b>{trust}</b></p>{f'<ul>{items}</ul>' if items else ''}"
 
 
 def _modes(report: ModeReport) -> Table:
