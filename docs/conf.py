@@ -19,6 +19,8 @@ extensions = ["sphinx.ext.autodoc", "numpydoc", "myst_nb", "mathml", "layers"]
 exclude_patterns = ["benchmarks/results/paper/e5.md"]  # a part of the page beside it
 
 # The pages take notebooks and results from where they are made. Links between them are the same in both places.
+for made in ("notebooks", "benchmarks/results"):
+    shutil.rmtree(HERE / made, ignore_errors=True)
 for source, pattern in (("notebooks", "*.ipynb"), ("benchmarks/results", "*/*.md"), ("benchmarks/results", "**/*.png")):
     for file in (HERE.parent / source).glob(pattern):
         copy = HERE / file.relative_to(HERE.parent)
