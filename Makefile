@@ -9,7 +9,7 @@ FAST := not statistical and not slow
 NOTEBOOKS := $(wildcard notebooks/*.py)
 EXPERIMENTS := e1_equipotential e2_pair e3_dimension e4_scales e5_logistic e6_parallel
 
-.PHONY: help demo test test-fast test-lowest lint bench notebooks paper peers
+.PHONY: help demo test test-fast test-lowest lint bench notebooks docs release-check paper peers
 
 help:
 	@echo "make demo         run the demo: a table, and a picture in out/"
@@ -19,6 +19,8 @@ help:
 	@echo "make lint         check style, format and types"
 	@echo "make bench        run the benchmarks"
 	@echo "make notebooks    execute the notebooks"
+	@echo "make docs         build the site in out/site/"
+	@echo "make release-check  build wheel and source, and try each in an environment of its own"
 	@echo "make paper        run the paper's experiments with few runs: pictures and a page in out/paper/"
 	@echo "make peers        compare with other samplers (some hours; installs them too)"
 
@@ -58,6 +60,14 @@ notebooks: .venv/stamp
 	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m jupytext --quiet --to ipynb --execute \
 	    --output "out/$$(basename "$$notebook" .py).ipynb" "$$notebook" || exit 1; \
 	done
+
+docs: .venv/stamp
+	@rm -rf out/site
+	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs out/site
+	@echo "out/site/index.html"
+
+release-check: .venv/stamp
+	@$(BIN)/python tests/release_check.py
 
 paper: .venv/stamp
 	@for experiment in $(EXPERIMENTS); do $(BIN)/python benchmarks/paper/$$experiment.py --quick || exit 1; done

@@ -56,7 +56,7 @@ def main():
         "a correlated Gaussian": (lambda x: -0.5 * x @ precision @ x, (-3, 3), (-3, 3), jnp.array([1.6, 1.0])),
         "a banana": (banana, (-4.2, 4.2), (-3.2, 5.2), jnp.array([2.2, 1.6])),
     }
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained")
     for axis, (title, (logdensity, xs, ys, start)) in zip(axes, panels.items(), strict=True):
         grid = jnp.stack(jnp.meshgrid(jnp.linspace(*xs, 200), jnp.linspace(*ys, 200)), axis=-1)
         energy = -np.asarray(jax.vmap(jax.vmap(logdensity))(grid))
@@ -65,8 +65,16 @@ def main():
         )
         level = float(-logdensity(start))
         axis.contour(grid[..., 0], grid[..., 1], energy, levels=[level], colors=GREY, linewidths=1.6)
+        axis.plot([], [], color=GREY, linewidth=1.6, label="the start's level of energy")
         chords = transformations(logdensity, start, jax.random.key(3), 4)
-        axis.plot(*chords.T, "o--", color=BLUE, markersize=6, linewidth=1.3, label="equipotential transformations")
+        axis.plot(
+            *chords.T,
+            "o--",
+            color=BLUE,
+            markersize=6,
+            linewidth=1.3,
+            label="equipotential transformations: energy kept",
+        )
         for i, key in enumerate(jax.random.split(jax.random.key(5), 2)):
             path = trajectory(logdensity, start, key, 18)
             axis.plot(
@@ -75,12 +83,12 @@ def main():
                 color=ORANGE,
                 markersize=4,
                 linewidth=1.3,
-                label="Langevin trajectories" if i == 0 else None,
+                label="Langevin trajectories: energy changed" if i == 0 else None,
             )
-            axis.plot(*path[-1], "s", color=ORANGE, markersize=7)
+            axis.plot(*path[-1], "s", color=ORANGE, markersize=7, label="their ends" if i == 0 else None)
         axis.plot(*start, "*", color="black", markersize=14, zorder=5, label="start")
         axis.set(title=title, xlim=xs, ylim=ys, xlabel="$x_0$", ylabel="$x_1$")
-    axes[0].legend(loc="lower right", framealpha=0.95)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.output, dpi=110)
     print(f"saved {options.output}")

@@ -16,7 +16,6 @@
 # %%
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 
 import vhmc_jax as vj
@@ -64,14 +63,11 @@ jax.tree.map(jnp.shape, result.draws)
 # ## Was every mode visited?
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
-vj.diagnostics.plot_trace({"slope": result.draws["slope"]}, labels=result.modes.labels, ax=axes[0])
-vj.diagnostics.plot_mode_weights(result.modes, ax=axes[1])
-vj.diagnostics.plot_transitions(result.modes, ax=axes[2])
-plt.show()
+figure = result.plot()
 
 # %% [markdown]
-# What may be wrong is said in plain sentences, and nothing here is:
+# `result.to_html("run.html")` writes the same as one page, with tables. What may be wrong is said in plain sentences,
+# and nothing here is:
 
 # %%
 result.warnings

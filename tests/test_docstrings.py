@@ -6,7 +6,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-from pathlib import Path
 
 import jax
 import pytest
@@ -102,17 +101,6 @@ def test_exported_names_are_documented_in_full(name):
 def test_examples_run(module):
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):  # as users run them
         assert doctest.testmod(module).failed == 0
-
-
-@pytest.mark.slow
-def test_examples_of_the_readme_run(capsys):
-    readme = Path(__file__).parent.parent / "README.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", readme.read_text(), re.DOTALL | re.MULTILINE)
-    assert blocks
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
-        for block in blocks:
-            exec(compile(block, "README.md", "exec"), {})
-    assert "(64, 1000, 2)" in capsys.readouterr().out
 
 
 def test_the_skeleton_of_a_kernel_runs_and_leaves_a_gaussian_as_it_is():

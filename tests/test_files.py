@@ -13,7 +13,7 @@ import vhmc_jax
 ROOT, TESTS = Path(vhmc_jax.__file__).parent, Path(__file__).parent
 PACKAGES = {"guide": "mixture", "search": "modes", "pipeline": "sample"}
 """Packages that are tested as a whole under the name of what they are for."""
-FOLDERS = {"diagnostics/modes": "mode_"}
+FOLDERS = {"diagnostics/modes": "mode_", "pipeline/report": "report_"}
 """Folders whose test files have a prefix."""
 ELSEWHERE = {
     "diagnostics/bridge.py": "evidence",

@@ -5,6 +5,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import matplotlib as mpl
 import numpy as np
 import pytest
 from cases import FAR_ENVELOPE, HOLE, log_weight_difference
@@ -16,6 +17,7 @@ from vhmc_jax.pipeline.tune import LOCAL_SHARE_AGAIN, jump_probability_for
 from vhmc_jax.runner import chunks
 from vhmc_jax.runner.progress import ProgressBar
 
+mpl.use("Agg")
 pytestmark = pytest.mark.slow
 KEY = jax.random.key(31)
 TARGET = vj.targets.far_pair(0.7)
@@ -65,6 +67,14 @@ def test_phases_and_summary(result):
         assert part in text
     assert repr(result) == text
     assert "Warnings" not in text
+
+
+def test_a_stored_result_has_the_same_figure_and_page(result, tmp_path):
+    result.save(tmp_path / "run.npz")
+    again = vj.load(tmp_path / "run.npz")
+    assert len(again.plot().axes) == 6, "five pictures and a colour bar"
+    again.to_html(tmp_path / "run.html")
+    assert "weight by bridge" in (tmp_path / "run.html").read_text(encoding="utf-8")
 
 
 def test_frozen_produces_more_and_nothing_of_it_changes(result):

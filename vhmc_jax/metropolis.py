@@ -51,6 +51,16 @@ def log_acceptance(energy: Array, proposed_energy: Array, log_jacobian: Array | 
     -------
     log α, and whether the proposal diverged: an energy that is not finite, or that is higher than the current
     one by more than ``DIVERGENCE_THRESHOLD``. A decrease, however large, is no divergence.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, vhmc_jax as vj
+    >>> log_alpha, is_divergent = vj.log_acceptance(jnp.array(1.0), jnp.array(1.5))
+    >>> float(log_alpha), bool(is_divergent)
+    (-0.5, False)
+    >>> log_alpha, is_divergent = vj.log_acceptance(jnp.array(1.0), jnp.array(jnp.nan))
+    >>> float(log_alpha), bool(is_divergent)
+    (-inf, True)
     """
     increase = proposed_energy - energy
     log_alpha = jnp.minimum(log_jacobian - increase, 0.0)
@@ -81,6 +91,13 @@ def metropolis_info(log_alpha: Array, is_divergent: Array, num_gradients: Any, n
     Returns
     -------
     The info, with ``is_accepted`` false until the coin is thrown.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, vhmc_jax as vj
+    >>> info = vj.metropolis_info(jnp.log(0.25), jnp.array(False), num_gradients=5)
+    >>> float(info.acceptance_rate), int(info.num_gradients)
+    (0.25, 5)
     """
     return Info(
         acceptance_rate=jnp.exp(log_alpha),
@@ -131,7 +148,7 @@ class MetropolisStep:
     propose
         ``propose(rng_key, state) -> Proposal``, a callable pytree. Its key is everything random in the proposal;
         the coin's key is another one, so that a proposal can be looked at again from elsewhere with the same
-        random numbers.
+        random numbers. The key is for ``vhmc_jax.random``; ``vhmc_jax.random.as_jax_key`` makes it one of JAX.
     """
 
     propose: Callable

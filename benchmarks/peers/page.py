@@ -23,12 +23,20 @@ LABELS = {
 COLOURS = {
     "iid": "#888888",
     "ours": "#D55E00",
-    "bridged": "#9A3412",
+    "bridged": "#000000",
     "smc": "#0072B2",
     "tempering": "#009E73",
     "nested": "#CC79A7",
     "flow": "#56B4E9",
-    "nuts": "#E69F00",
+    "nuts": "#332288",
+}
+TITLES = {
+    "far pair": "two modes 18 sd apart, d = 2",
+    "E4 three modes": "three modes on a line, d = 1",
+    "E4 narrow pair": "two narrow modes, d = 2",
+    "unequal pair": "a narrow and a wide mode, d = 2",
+    "GMM-40": "40 Gaussians, d = 2",
+    "20 modes": "20 small modes, d = 2",
 }
 PEERS = ("smc", "tempering", "nested", "flow", "nuts")
 GOAL = 0.01
@@ -159,7 +167,7 @@ def picture(curves: dict[str, dict[str, Curve]]) -> Any:
                 markersize=4, linewidth=2.2 if name == "ours" else 1.3, zorder=3 if name == "ours" else 2, **style,
             )  # fmt: skip
         axis.axhline(GOAL, color="k", linewidth=0.5, linestyle=":")
-        axis.set_title(target, fontsize="medium")
+        axis.set_title(f"{_title(target, next(iter(by_sampler.values())).case)}\n({target})", fontsize="medium")
         axis.tick_params(labelsize="small")
     for axis in axes.flat[len(curves) :]:
         axis.set_visible(False)
@@ -179,6 +187,14 @@ def picture(curves: dict[str, dict[str, Curve]]) -> Any:
     return figure
 
 
+def _title(target: str, case: Any) -> str:
+    """What a target is, for those who do not know its name."""
+    if target in TITLES:
+        return TITLES[target]
+    separation = float(np.linalg.norm(np.diff(np.asarray(case.target.means), axis=0)))
+    return f"two modes {separation:.0f} sd apart, d = {case.dim}"
+
+
 def write_page(folder: Path) -> None:
     """README.md and error.png in the folder of the results."""
     curves = read_curves(folder)
@@ -192,7 +208,8 @@ def write_page(folder: Path) -> None:
         _verdict(curves, verdicts, read(folder / FIRST_CALLS).get("seconds", {})),
         "![Error of the mode weights against time, a line a sampler](error.png)",
         "*Mean error over the seeds against the median time of a run, compiling apart; each sampler with several "
-        f"budgets. Dotted: {GOAL}.*",
+        "budgets. Lower and further left is better. A panel a target; sd: standard deviation of a mode. "
+        f"Dotted: {GOAL}.*",
         _bar_table(curves, verdicts),
         "## Every sampler on every target",
         _table(curves),

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 TOLERANCE = 1e-12
 """A step as small as this, relative to c where that exceeds one, is not taken: c is the root."""
@@ -35,7 +35,7 @@ class Bridge(NamedTuple):
         They are the summands of the denominator and the numerator of the bridge, but for constants.
         """
         offset = np.log(self.size / self.guide_size) - c
-        return expit(-(self.at_draws + offset)), expit(self.at_guide + offset)
+        return scipy.special.expit(-(self.at_draws + offset)), scipy.special.expit(self.at_guide + offset)
 
     def solve(self, guess: float) -> float:
         """The c where n₁ mean P(guide | x) = n₂ mean P(target | y): the left rises with c, the right falls."""

@@ -20,14 +20,19 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1))
 MAX_POINTS = 5_000
 
 
+def pyplot() -> Any:
+    """Matplotlib's ``pyplot``, imported when the first picture is drawn."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'vhmc-jax[plots]'") from error
+    return plt
+
+
 def new_axes(ax: Any = None) -> Any:
     """The axes given, or new ones; without the frame's upper and right sides."""
     if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("pictures need matplotlib: pip install 'vhmc-jax[plots]'") from error
-        ax = plt.subplots(figsize=(4.2, 3.2), layout="constrained")[1]
+        ax = pyplot().subplots(figsize=(4.2, 3.2), layout="constrained")[1]
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
-from scipy.special import ndtri
 
 
 def map_components(function: Callable[[np.ndarray], Any], x: Any) -> Array:
@@ -52,7 +52,7 @@ def _score_table(size: int, dtype: np.dtype) -> np.ndarray:
     positions = (ranks - 0.375) / (size + 0.25)
     # Φ⁻¹ is odd, so the lower half is enough. There single precision still resolves positions, which are near zero.
     lower = positions[:size].astype(dtype)
-    half = ndtri(lower)
+    half = scipy.special.ndtri(lower)
     half[-1] = 0  # the middle rank
     return np.concatenate([half, -half[-2::-1]])
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from vhmc_jax.diagnostics.draws import check_draws
 
@@ -95,7 +95,7 @@ def _matched(parts: dict[str, np.ndarray], order: np.ndarray) -> np.ndarray:
     for _ in range(MOST_ROUNDS):
         means = _taken(x, order).mean(axis=0)
         costs = ((x[:, None, :, :] - means[None, :, None, :]) ** 2).sum(axis=-1)  # (draw, place, component)
-        new = np.stack([linear_sum_assignment(cost)[1] for cost in costs])
+        new = np.stack([scipy.optimize.linear_sum_assignment(cost)[1] for cost in costs])
         if np.array_equal(new, order):
             break
         order = new

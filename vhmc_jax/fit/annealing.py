@@ -96,6 +96,14 @@ def fit_annealing(
     Returns
     -------
     The settings. Where the predicted acceptance is not far above that of ``jump``, times 2T + 1, jumps serve better.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> guide = vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), 2.0 * jnp.eye(2)[None])  # twice too wide
+    >>> fit = vj.fit_annealing(jax.random.key(0), lambda x: -0.5 * x @ x, guide, num_steps=4)
+    >>> type(fit).__name__
+    'AnnealingFit'
     """
     guide = as_guide(guide)
     num_steps, num_tries = as_count("num_steps", num_steps, 1), as_count("num_tries", num_tries, 1)

@@ -7,7 +7,7 @@ uncovered where the target, normalised, is many times as dense as the guide.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from vhmc_jax.guide import host_of
 from vhmc_jax.search.population import Population
@@ -54,7 +54,7 @@ def coverage_of(population: Population, guide: Any, log_evidence: float, efficie
     limit = np.log(UNCOVERED_RATIO / max(efficiency, LEAST_EFFICIENCY))
     is_uncovered = log_ratios_of(population, guide, log_evidence) > limit
     number, total = int(is_uncovered.sum()), len(is_uncovered)
-    upper = 1.0 if number == total else float(betaincinv(number + 1, total - number, CONFIDENCE))
+    upper = 1.0 if number == total else float(scipy.special.betaincinv(number + 1, total - number, CONFIDENCE))
     return Coverage(number / total, upper)
 
 

@@ -74,6 +74,16 @@ def fit_guide(
     Returns
     -------
     The guide, on flat vectors, and a report. What the report notes is warned of, too.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> target = vj.targets.far_pair(0.7)
+    >>> region = vj.box(jnp.full(2, -10.0), jnp.full(2, 10.0))
+    >>> modes = vj.find_modes(jax.random.key(0), target.logdensity, region)
+    >>> guide, report = vj.fit_guide(jax.random.key(1), target.logdensity, modes)
+    >>> report.mode_weights.round(2).tolist()
+    [0.7, 0.3]
     """
     guide, report = fit_modes(rng_key, logdensity_fn, modes, FitOptions(**options), pilot)
     for note in report.notes:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
+import scipy
 
 from vhmc_jax import random
 from vhmc_jax.arguments import is_concrete

@@ -89,6 +89,15 @@ def annealed_jump(
     References
     ----------
     Neal (2001), Annealed importance sampling; Tierney (1994) on independence kernels with an envelope.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> guide = vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), 2.0 * jnp.eye(2)[None])  # twice too wide
+    >>> kernel = vj.annealed_jump(lambda x: -0.5 * x @ x, guide, num_steps=4, step_size=0.5, log_envelope=1.0)
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(jnp.zeros(2)))
+    >>> state.position.shape
+    (2,)
     """
     num_steps = as_count("num_steps", num_steps, 0)
     annealing = Annealing(

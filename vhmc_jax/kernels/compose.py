@@ -81,6 +81,15 @@ def cycle(*kernels: Kernel) -> Kernel:
     Returns
     -------
     The kernel, with ``ComposedState`` and ``ComposedInfo``.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> logdensity = lambda x: -0.5 * x @ x
+    >>> kernel = vj.cycle(vj.equipotential(logdensity), vj.hmc(logdensity, step_size=0.5, num_integration_steps=3))
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(jax.numpy.ones(2)))
+    >>> len(info.parts)
+    2
     """
     parts = _parts(kernels)
     return Kernel(Partial(init, parts), Partial(step_cycle, parts))
@@ -105,6 +114,16 @@ def mixture(kernels: Sequence[Kernel], probabilities: Any) -> Kernel:
     -----
     Each chain throws its own coin. Under ``vmap`` each kernel is evaluated for the chains that chose it alone, in
     blocks (``vhmc_jax.lazy``), so a step costs about the mean of the parts and not their sum.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> logdensity = lambda x: -0.5 * x @ x
+    >>> long, short = (vj.hmc(logdensity, step_size=0.5, num_integration_steps=n) for n in (9, 3))
+    >>> kernel = vj.mixture([long, short], [0.2, 0.8])
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(jax.numpy.ones(2)))
+    >>> int(info.num_gradients) in (3, 9)
+    True
     """
     parts = _parts(kernels)
     weights = jnp.asarray(probabilities, dtype=float)

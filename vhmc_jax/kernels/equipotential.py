@@ -146,6 +146,14 @@ def equipotential(
     ----------
     Gu & Sun (2019), eq. 8 and Algorithm 2. These are exact for symmetric densities. The Jacobian and the check of the
     way back, which are not in the paper, make the move exact for any density.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> kernel = vj.equipotential(lambda x: -0.5 * x @ x)
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(jax.numpy.array([3.0, 4.0])))
+    >>> round(float(jax.numpy.linalg.norm(state.position)), 3)  # another point of the same circle
+    5.0
     """
     moves = transformations(num_transformations, direction_metric, max_iterations, tolerance, solver)
     logdensity_fn = as_pytree_function(logdensity_fn)

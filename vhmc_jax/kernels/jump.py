@@ -89,6 +89,17 @@ def jump(logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: i
     References
     ----------
     Tierney (1994), Markov chains for exploring posterior distributions; Gu & Sun (2019), section 4.2.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> target = vj.targets.far_pair(0.7)
+    >>> means = jnp.array([[6.5, -6.5], [-6.5, 6.5]])
+    >>> guide = vj.GaussianMixture(jnp.log(jnp.array([0.7, 0.3])), means, jnp.stack([jnp.eye(2)] * 2))
+    >>> kernel = vj.jump(target.logdensity, guide, log_envelope=target.log_normalizer)
+    >>> chains = vj.run_chains(jax.random.key(0), kernel, jnp.zeros((4, 2)) + means[0], num_samples=50)
+    >>> bool(chains.infos.jump_accepted.mean() > 0.95)
+    True
     """
     logdensity_fn = as_pytree_function(logdensity_fn)
     settings = jump_from_guide(guide, log_envelope, num_tries, form)

@@ -55,6 +55,14 @@ def lhmc(
     References
     ----------
     Gu & Sun (2019), Algorithm 3, where "U(θ + K(p))" is a misplaced bracket.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> kernel = vj.lhmc(lambda x: -0.5 * x @ x, step_size=0.5, num_integration_steps=(3, 7))
+    >>> chains = vj.run_chains(jax.random.key(0), kernel, jax.numpy.zeros((4, 2)), num_samples=50)
+    >>> chains.draws.shape
+    (4, 50, 2)
     """
     settings = trajectory(logdensity_fn, step_size, num_integration_steps, inverse_mass_matrix)
     friction = as_parameter("friction", friction, nonnegative=True)

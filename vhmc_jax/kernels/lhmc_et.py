@@ -76,6 +76,14 @@ def lhmc_et(
     References
     ----------
     Gu & Sun (2019), Algorithm 2.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> kernel = vj.lhmc_et(lambda x: -0.5 * x @ x, step_size=0.5, num_integration_steps=5, num_transformations=2)
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(jax.numpy.ones(2)))
+    >>> bool(info.is_divergent)
+    False
     """
     settings = trajectory(logdensity_fn, step_size, num_integration_steps, inverse_mass_matrix)
     friction = as_parameter("friction", friction, nonnegative=True)

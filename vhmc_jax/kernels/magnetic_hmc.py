@@ -119,6 +119,15 @@ def magnetic_hmc(
     References
     ----------
     Tripuraneni, Rowland, Ghahramani & Turner (2017), Magnetic Hamiltonian Monte Carlo.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> field = jnp.array([[0.0, 1.0], [-1.0, 0.0]])
+    >>> kernel = vj.magnetic_hmc(lambda x: -0.5 * x @ x, step_size=0.3, num_integration_steps=5, field=field)
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(jnp.zeros(2)))
+    >>> bool(info.acceptance_rate > 0.5)
+    True
     """
     # One step size, and no interval: the flow in the field is computed for it, once.
     step_size = as_parameter("step_size", step_size, positive=True)

@@ -55,6 +55,14 @@ def monomial_gamma_hmc(
     ----------
     Zhang, Wang, Chen, Henao, Fan & Carin (2016), Towards unifying Hamiltonian Monte Carlo and slice sampling. Its
     energy |p|^{1/a}/m is scaled here so that a = ½ is HMC with mass M, and it smooths a = 1 and 2 by other formulas.
+
+    Examples
+    --------
+    >>> import jax, vhmc_jax as vj
+    >>> kernel = vj.monomial_gamma_hmc(lambda x: -0.5 * x @ x, step_size=0.2, num_integration_steps=5, exponent=1.0)
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(jax.numpy.zeros(2)))
+    >>> bool(info.acceptance_rate > 0.5)
+    True
     """
     kinetic: Any = monomial_kinetic(exponent, inverse_mass_matrix)
     settings = trajectory(logdensity_fn, step_size, num_integration_steps, 1.0)._replace(kinetic=kinetic)

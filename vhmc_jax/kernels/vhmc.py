@@ -66,6 +66,19 @@ def vhmc(
     ----------
     Gu & Sun (2019), Algorithm 5, where r stands for an acceptance in the algorithm and a rejection in the text:
     the ratio is of rejection probabilities. Tierney & Mira (1999) on delayed rejection.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> target = vj.targets.far_pair(0.7)
+    >>> means = jnp.array([[6.5, -6.5], [-6.5, 6.5]])
+    >>> guide = vj.GaussianMixture(jnp.log(jnp.array([0.5, 0.5])), means, jnp.stack([jnp.eye(2)] * 2))
+    >>> log_envelope = vj.estimate_log_envelope(jax.random.key(0), target.logdensity, guide, num_tries=4)
+    >>> settings = {"step_size": 0.9, "num_integration_steps": 5, "jump_probability": 0.5}
+    >>> kernel = vj.vhmc(target.logdensity, guide, log_envelope=log_envelope, **settings)
+    >>> chains = vj.run_chains(jax.random.key(1), kernel, jnp.zeros((64, 2)) + means[1], num_samples=200, num_burnin=20)
+    >>> bool(abs(jnp.mean(chains.draws[..., 0] > 0) - 0.7) < 0.03)
+    True
     """
     local = lhmc(
         logdensity_fn,

@@ -132,6 +132,18 @@ def with_jumps(
     Returns
     -------
     The kernel, with the local kernel's state and ``VHMCInfo``.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> target = vj.targets.far_pair(0.7)
+    >>> means = jnp.array([[6.5, -6.5], [-6.5, 6.5]])
+    >>> guide = vj.GaussianMixture(jnp.log(jnp.array([0.7, 0.3])), means, jnp.stack([jnp.eye(2)] * 2))
+    >>> local = vj.hmc(target.logdensity, step_size=0.9, num_integration_steps=5)
+    >>> kernel = vj.with_jumps(local, guide, jump_probability=0.5, log_envelope=target.log_normalizer)
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(0), kernel.init(means[0]))
+    >>> state.position.shape
+    (2,)
     """
     beta = as_parameter("jump_probability", jump_probability, nonnegative=True, at_most=1.0)
     part = as_part(local, "local")

@@ -212,6 +212,13 @@ def interval(low: float, high: float) -> Interval | HalfLine | Real:
     Returns
     -------
     The constraint.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, vhmc_jax as vj
+    >>> problem = vj.constrain(lambda y: 2.0 * jnp.log(y["share"]), {"share": vj.interval(0.0, 1.0)})
+    >>> float(problem.constrain({"share": jnp.zeros(())})["share"])
+    0.5
     """
     ends = [np.asarray(end) for end in (low, high)]
     if any(end.dtype.kind not in "iuf" for end in ends) or not np.all(ends[0] < ends[1]):

@@ -188,6 +188,14 @@ def signs(axes: Any = 0) -> Symmetries:
     Returns
     -------
     The symmetries, for ``symmetry``. For one sign of everything the map ``lambda x: -x`` serves.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, vhmc_jax as vj
+    >>> factors = vj.signs({"loadings": 1, "scores": 0})  # columns of one are rows of the other
+    >>> model = {"loadings": jnp.ones((4, 2)), "scores": jnp.ones((2, 5))}
+    >>> factors.orbit(model)["loadings"].shape  # four combinations of two signs
+    (4, 4, 2)
     """
     return Symmetries((labels_of("signs", axes),))
 

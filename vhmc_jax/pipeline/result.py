@@ -15,9 +15,11 @@ from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
 from vhmc_jax.models.problem import Problem
 from vhmc_jax.pipeline.frozen import Frozen
-from vhmc_jax.pipeline.html import as_html
 from vhmc_jax.pipeline.phase import Phase
 from vhmc_jax.pipeline.produce import one_in
+from vhmc_jax.pipeline.report.figure import figure
+from vhmc_jax.pipeline.report.notebook import CUT_SHORT, fragment
+from vhmc_jax.pipeline.report.page import page
 from vhmc_jax.store import save
 
 MOST_WEIGHTS = 6
@@ -128,7 +130,24 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The summary for notebooks."""
-        return as_html(self.modes, self.warnings, self.summary(), "" if self.is_complete else CUT_SHORT)
+        return fragment(self)
+
+    def plot(self) -> Any:
+        """One figure that tells at a glance whether to trust the run, as a figure of matplotlib.
+
+        It shows the draws by mode, the weights of the modes with 95 % intervals (by the share of the draws, and by
+        bridge sampling), the moves between modes, a trace, and whether the guide covers the target: how many times
+        denser the target is than the guide, at the draws and at the population that audits the guide.
+
+        Examples
+        --------
+        ``result.plot().savefig("run.png")`` writes it to a file.
+        """
+        return figure(self)
+
+    def to_html(self, path: Any) -> None:
+        """Write one page to read in a browser, without a network: warnings, pictures, tables, settings and versions."""
+        Path(path).write_text(page(self), encoding="utf-8")
 
     def to_arviz(self, *, num_chains: int | None = None, log_likelihood: bool | None = None, **options: Any) -> Any:
         """Draws, statistics and what the problem knows as ArviZ's own data structure.

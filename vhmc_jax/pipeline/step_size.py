@@ -16,7 +16,7 @@ Beskos et al. (2013), Optimal tuning of the hybrid Monte Carlo algorithm, on the
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfc
+import scipy
 
 STABLE, LEAST, PER_DECADE = 2.0, 1e-3, 40
 """h from which a motion is unstable; the least step size that is looked at, as a share of that; how many are."""
@@ -88,7 +88,7 @@ def _acceptance(steps: np.ndarray, frequencies: np.ndarray, num_steps: tuple[int
         if length >= num_steps[0]:
             end, last_heat = _langevin_step(state, h, a)
             errors = 0.5 * (end.xx + end.pp) - 1 - first_heat - last_heat
-            by_length.append(erfc(0.5 * np.sqrt(np.maximum(errors.sum(axis=-1), 0))))
+            by_length.append(scipy.special.erfc(0.5 * np.sqrt(np.maximum(errors.sum(axis=-1), 0))))
     return np.where(h.max(axis=-1) < STABLE, np.mean(by_length, axis=0), 0.0)
 
 

@@ -102,6 +102,15 @@ def adapt_step_size(
     References
     ----------
     Hoffman & Gelman (2014), The No-U-Turn sampler, section 3.2.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, vhmc_jax as vj
+    >>> def factory(step_size):
+    ...     return vj.hmc(lambda x: -0.5 * jnp.sum(x**2), step_size=step_size, num_integration_steps=5)
+    >>> found = vj.adapt_step_size(jax.random.key(0), factory, jnp.zeros(2))
+    >>> bool(0.3 < found.step_size < 2.0)
+    True
     """
     target = as_parameter("target_acceptance", target_acceptance, positive=True, at_most=1.0)
     if (position is None) == (initial_positions is None):

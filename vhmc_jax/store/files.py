@@ -48,6 +48,14 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     Returns
     -------
     The SHA-256 of the file.
+
+    Examples
+    --------
+    >>> import tempfile, jax.numpy as jnp, vhmc_jax as vj
+    >>> path = tempfile.mkdtemp() + "/guide.npz"
+    >>> _ = vj.save(path, vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None]))
+    >>> vj.load(path).means.shape
+    (1, 2)
     """
     members = _members(record, is_lenient)  # what cannot be stored is said before a file is touched
     return write_atomically(Path(path), lambda file: _write_members(file, members))
@@ -77,6 +85,14 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     Returns
     -------
     The record.
+
+    Examples
+    --------
+    >>> import tempfile, jax.numpy as jnp, vhmc_jax as vj
+    >>> path = tempfile.mkdtemp() + "/state.npz"
+    >>> _ = vj.save(path, {"draws": jnp.zeros((4, 100))})
+    >>> vj.load(path)["draws"].shape
+    (4, 100)
     """
     path = path if hasattr(path, "read") else Path(path)
     if isinstance(path, Path) and path.is_dir():

@@ -85,7 +85,7 @@ def unequal_pair() -> GaussianMixtureTarget:
 
 
 def gmm40() -> GaussianMixtureTarget:
-    """Forty Gaussians in the plane of which four pairs merge: thirty-six modes [2]_."""
+    """Forty Gaussians in the plane of which four pairs merge: thirty-six modes (Midgley et al. 2023)."""
     # The bytes of this generator are fixed by NumPy's compatibility promise, and so are the means.
     words = np.frombuffer(np.random.RandomState(0).bytes(320), "<u4")
     means = (((words & 0xFFFFFF) / 2**24 - 0.5) * 80.0).reshape(40, 2)
@@ -99,5 +99,5 @@ def gmm40() -> GaussianMixtureTarget:
 
 
 def twenty_modes() -> GaussianMixtureTarget:
-    """Twenty Gaussians in the plane of standard deviation 0.1 and equal weights [3]_."""
+    """Twenty Gaussians in the plane of standard deviation 0.1 and equal weights (Liang & Wong 2001)."""
     return GaussianMixtureTarget(np.full(20, 1 / 20), np.array(_TWENTY_MEANS), np.full(20, 0.1))

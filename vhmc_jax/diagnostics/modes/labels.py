@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import chdtri
+import scipy
 
 from vhmc_jax.base import as_pytree_function
 from vhmc_jax.diagnostics.draws import flatten_draws, map_draws
@@ -172,4 +172,4 @@ def _labelled(shares: Any, far_share: float) -> ModeLabels:
 
 def _far_share(squared: np.ndarray, dim: int) -> float:
     """Share of draws farther from every mode than a draw of a Gaussian is once in 10⁹."""
-    return float(np.mean(squared.min(axis=1) > chdtri(dim, FAR)))
+    return float(np.mean(squared.min(axis=1) > scipy.special.chdtri(dim, FAR)))

@@ -8,7 +8,7 @@ depends on who is responsible.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from vhmc_jax.diagnostics.ess import split_ess
 
@@ -104,7 +104,7 @@ def _stationary(transitions: np.ndarray) -> np.ndarray:
 def _wilson(mean: np.ndarray, error: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Ends of Wilson's 95 % interval for proportions of a given standard error."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        quantile = stdtrit(np.maximum(size - 1, 1), 0.975)
+        quantile = scipy.special.stdtrit(np.maximum(size - 1, 1), 0.975)
         # In terms of v = q²/n = q² se² / (w (1 − w)), which may be zero.
         v = quantile**2 * error**2 / (mean * (1 - mean))
         middle = (mean + v / 2) / (1 + v)

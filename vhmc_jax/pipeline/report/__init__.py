@@ -1,0 +1,1 @@
+"""A result as a figure, as a page, and in a notebook."""
