@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from pathlib import Path
 
 import jax
 import pytest

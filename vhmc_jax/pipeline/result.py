@@ -24,7 +24,6 @@ from vhmc_jax.store import save
 
 MOST_WEIGHTS = 6
 """Modes whose weights stand in one line of the summary."""
-CUT_SHORT = "Cut short by Ctrl-C or SIGTERM: there are fewer draws than were asked for."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

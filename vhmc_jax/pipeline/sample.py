@@ -9,9 +9,8 @@ from vhmc_jax.arguments import as_count
 from vhmc_jax.base import Array, PyTree, TrustWarning
 from vhmc_jax.fit import FitOptions
 from vhmc_jax.models.problem import Problem, as_problem
-from vhmc_jax.pipeline.audit import Round
 from vhmc_jax.pipeline.checks import check_call, checked_guide
-from vhmc_jax.pipeline.discover import discover, rediscover
+from vhmc_jax.pipeline.discover import Discovered, discover
 from vhmc_jax.pipeline.fit import fit, take
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.identity import stored_at
@@ -19,6 +18,7 @@ from vhmc_jax.pipeline.judge import judge
 from vhmc_jax.pipeline.phase import Phases
 from vhmc_jax.pipeline.produce import Amount, produce
 from vhmc_jax.pipeline.result import Result
+from vhmc_jax.pipeline.rounds import Answer, Call, refit_to_pilot, second_round
 from vhmc_jax.pipeline.tune import Tuning, tune
 from vhmc_jax.runner.devices import mesh_of
 from vhmc_jax.runner.hosts import Hosts
@@ -135,65 +135,55 @@ def sample(
     given: dict[str, Any] = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
     _require_one_way(region, frozen, given | {"friction": friction, "guide": guide} | fit_options)
     guide = None if guide is None else checked_guide(guide, region, num_pilot, store)
-    logdensity_fn = problem.logdensity_fn
-    keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
-    key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge, key_again = keys
-    budget, found = as_count("max_evaluations", max_evaluations, 1), None
+    logdensity_fn, budget = problem.logdensity_fn, as_count("max_evaluations", max_evaluations, 1)
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
     settings |= {} if guide is None else {"guide": digest_of(guide)}
     hosts = Hosts.of(mesh_of(devices, num_chains))
     stored = stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings)
     phases = Phases(progress and hosts.number == 0, stored, hosts)
     phases.check_store()
-    how = progress, devices
+    call = Call(logdensity_fn, region, num_starts, budget, progress, options, tuning, amount, devices)
+    keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
+    key_discover, key_fit, key_tune, *keys_pilot, key_produce, key_judge, key_again = keys
 
+    found: Discovered | None = None
     if frozen is None:
-        found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, budget, progress)
+        found = phases.run("discover", discover, key_discover, *call.search)
         if guide is None:
-            fitted = phases.run("fit", fit, key_fit, logdensity_fn, region, found, options)
+            fitted = phases.run("fit", fit, key_fit, *call.target, found, options)
         else:
             fitted = phases.run("fit", take, key_fit, logdensity_fn, guide, found, options)
         frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         if num_pilot:
-            short = amount._replace(num_samples=num_pilot, thinning=1)
-            pilot = phases.run_chains("pilot", produce, key_pilot, logdensity_fn, frozen, short, *how)
-            fitted = phases.run("refit", fit, key_refit, logdensity_fn, region, found, options, pilot)
-            frozen = phases.run("retune", tune, key_retune, logdensity_fn, fitted, tuning).frozen
-    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, amount, *how)
+            frozen = refit_to_pilot(keys_pilot, phases, call, found, frozen, num_pilot)
+    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, *call.production)
     judged = phases.run_to_end("judge", judge, key_judge, logdensity_fn, frozen, produced)
-    may_go_on = found is not None and guide is None and num_pilot is None and produced.is_complete
-    if may_go_on and judged.asks_again and sum(produced.cost) <= budget:
-        first = frozen, produced._replace(is_complete=False), judged
-        try:
-            if phases.is_interrupted:
-                raise KeyboardInterrupt
-            keys = [random.as_jax_key(key) for key in random.split(key_again, 5)]
-            key_discover, key_fit, key_tune, key_produce, key_judge = keys
-            again, before = tuning._replace(is_again=True), Round(produced, judged.evidence)
-            where = logdensity_fn, region, num_starts, budget, progress, found, produced
-            found = phases.run("rediscover", rediscover, key_discover, *where)
-            fitted = phases.run("refit", fit, key_fit, logdensity_fn, region, found, options, None, True)
-            frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, again).frozen
-            produced = phases.run_chains("reproduce", produce, key_produce, logdensity_fn, frozen, amount, *how)
-            judged = phases.run_to_end("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
-        except KeyboardInterrupt:
-            frozen, produced, judged = first
-    notes = (*frozen.notes, *judged.notes)
-    if produced.is_complete:
-        phases.finish(notes)
-    for note in notes:
+    answer = Answer(frozen, produced, judged)
+    may_go_on = guide is None and num_pilot is None and produced.is_complete and sum(produced.cost) <= budget
+    if found is not None and may_go_on and judged.asks_again:
+        answer = second_round(key_again, phases, call, found, answer)
+    if answer.produced.is_complete:
+        phases.finish(answer.notes)
+    for note in answer.notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
+    return _result(problem, answer, phases)
+
+
+def _result(problem: Problem, answer: Answer, phases: Phases) -> Result:
+    """The answer as the user knows it: by the names of the problem."""
+    frozen, produced, judged = answer
     draws = problem.constrained(produced.draws)
+    seen = draws if produced.judged_every == 1 else problem.constrained(produced.seen.draws)
     return Result(
         draws=draws,
         unconstrained=produced.draws,
         infos=produced.infos,
         logdensities=produced.logdensities,
-        modes=judged.modes.located(draws if produced.judged_every == 1 else problem.constrained(produced.seen.draws)),
+        modes=judged.modes.located(seen),
         evidence=judged.evidence,
         frozen=frozen,
         phases=phases.done,
-        warnings=notes,
+        warnings=answer.notes,
         is_complete=produced.is_complete,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
