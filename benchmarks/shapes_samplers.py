@@ -1,13 +1,13 @@
 """The samplers of shapes.py in one form: ours, and three of the folder ``peers`` at a number of evaluations.
 
-A peer runs first with a small budget, which tells what it costs, and then with the budget that takes as many
+A peer runs first with a small budget, which tells what it costs, and then with one that takes about as many
 evaluations as are asked for. Tempered SMC has no chains: eight independent islands take an eighth each, so that their
 disagreement gives the error.
 """
 
+import importlib
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,38 +117,34 @@ def details_of(result: vj.Result) -> dict[str, Any]:
     }
 
 
-def run_peer(
-    name: str, shape: Shape, density: Density, evaluations: float, seed: int, settings: dict[str, Any] | None = None
-) -> Run:
-    """One of the peers with about so many evaluations; without settings those that ``tuned`` finds."""
-    module, target = _module(name), Target(shape, density)
-    details: dict[str, Any] | None = None
-    if settings is None:
-        settings, details["tried"] = tuned(name, target, shape, evaluations)
-    run = _at(module, target, settings, evaluations / (NUM_ISLANDS if name == "smc" else 1))
-    outcomes = [run(seed * NUM_ISLANDS + i) for i in range(NUM_ISLANDS if name == "smc" else 1)]
+def run_peer(name: str, shape: Shape, density: Density, evaluations: float, seed: int) -> Run:
+    """One of the peers, tuned, with about so many evaluations."""
+    module, target = importlib.import_module(name), Target(shape, density)
+    settings, tried = tuned(name, target, shape, evaluations)
+    num_runs = NUM_ISLANDS if name == "smc" else 1
+    first, budget = _matched(module, target, settings, evaluations / num_runs, seed * num_runs)
+    others = [module.run(target, settings, budget, seed * num_runs + i) for i in range(1, num_runs)]
+    outcomes = [first, *others]
     num_chains = outcomes[0].num_groups * len(outcomes)
     draws = np.concatenate([np.asarray(outcome.draws) for outcome in outcomes])
     return Run(
         draws.reshape(num_chains, -1, density.dim),
         sum(outcome.num_evaluations for outcome in outcomes),
         sum(outcome.seconds for outcome in outcomes),
-        details=details | {"settings": settings},
+        details={"settings": settings, "budget": budget, "tried": tried},
     )
 
 
-def _module(name: str) -> Any:
-    """A module of the folder ``peers``."""
-    import importlib
-
-    return importlib.import_module(name)
-
-
-def _at(module: Any, target: Target, settings: dict[str, Any], evaluations: float) -> Callable:
-    """Seed → outcome, with the budget that takes so many evaluations: by proportion from a probe."""
-    cost = module.run(target, settings, PROBE, TUNING_SEED).num_evaluations
-    budget = PROBE * evaluations / cost
-    return lambda seed: module.run(target, settings, budget, seed)
+def _matched(module: Any, target: Target, settings: dict[str, Any], evaluations: float, seed: int) -> tuple[Any, float]:
+    """The outcome of a run that takes about so many evaluations, and its budget: by proportion from shorter runs."""
+    budget = PROBE
+    for _ in range(4):
+        outcome = module.run(target, settings, budget, seed)
+        ratio = outcome.num_evaluations / evaluations
+        if 0.7 < ratio < 1.5:
+            break
+        budget /= ratio
+    return outcome, budget
 
 
 def tuned(name: str, target: Target, shape: Shape, evaluations: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -156,13 +152,13 @@ def tuned(name: str, target: Target, shape: Shape, evaluations: float) -> tuple[
 
     Each setting takes an eighth of the evaluations with a seed of its own, which counts nowhere.
     """
-    module = _module(name)
+    module = importlib.import_module(name)
     grid = module.grid(target)
     if name == "nuts" or not shape.modes:
         return grid[-1 if name == "nuts" else 0], []
     tried = []
     for settings in grid:
-        outcome = _at(module, target, settings, evaluations / 8)(TUNING_SEED)
+        outcome, _ = _matched(module, target, settings, evaluations / 8, TUNING_SEED)
         draws = np.asarray(outcome.draws, np.float64).reshape(-1, target.dim)
         errors = []
         for quantity in target.target.quantities:
