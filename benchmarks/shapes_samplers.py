@@ -1,7 +1,7 @@
 """The samplers of shapes.py in one form: ours, and three of the folder ``peers`` at a number of evaluations.
 
-A peer runs first with a small budget, which tells what it costs, and then with one that takes about as many
-evaluations as are asked for. Tempered SMC has no chains: eight independent islands take an eighth each, so that their
+A peer runs with a guess of its budget, which tells what it costs, and once more where that was far from the number of
+evaluations that is asked for. Tempered SMC has no chains: eight independent islands take an eighth each, so that their
 disagreement gives the error.
 """
 
@@ -21,8 +21,9 @@ import vhmc_jax as vj
 
 sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 
-NUM_ISLANDS, PROBE = 8, 1 / 16
-TUNING_SEED = 1000
+NUM_ISLANDS, TUNING_SEED = 8, 1000
+WHOLE = {"nuts": 1e6, "smc": 2e6, "tempering": 1e6}
+"""Evaluations of a whole budget, about: a first guess."""
 
 
 class Run(NamedTuple):
@@ -136,12 +137,12 @@ def run_peer(name: str, shape: Shape, density: Density, evaluations: float, seed
 
 
 def _matched(module: Any, target: Target, settings: dict[str, Any], evaluations: float, seed: int) -> tuple[Any, float]:
-    """The outcome of a run that takes about so many evaluations, and its budget: by proportion from shorter runs."""
-    budget = PROBE
+    """The outcome of a run that takes about so many evaluations, and its budget: by proportion from a guess."""
+    budget = evaluations / WHOLE[module.__name__]
     for _ in range(4):
         outcome = module.run(target, settings, budget, seed)
         ratio = outcome.num_evaluations / evaluations
-        if 0.7 < ratio < 1.5:
+        if 0.6 < ratio < 1.8:
             break
         budget /= ratio
     return outcome, budget
