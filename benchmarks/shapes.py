@@ -5,8 +5,8 @@ and parallel tempering: the best by the truth of short runs), and as many evalua
 ours took less. A gradient and a density value are one evaluation each. A run is judged by the truth as in trust.py.
 Its effective size is that of the worst coordinate, or of the worst indicator of a mode where there are several modes.
 
-Every run is a process of its own with a timeout. ``out/shapes.json`` keeps every run: samplers and densities that are
-named run anew, and the others are kept.
+Every run is a process of its own with a timeout of processor time, which other programs do not change.
+``out/shapes.json`` keeps every run: samplers and densities that are named run anew, and the others are kept.
 
     python benchmarks/shapes.py [--samplers ours nuts smc tempering] [--only banana funnel] [--seeds 1] [--page FILE]
     python benchmarks/shapes.py --check-truths
@@ -50,13 +50,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="parts of names")
     parser.add_argument("--modes", choices=("one", "several"), help="densities with one mode, or with several")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds that one run may take")
+    parser.add_argument("--timeout", type=float, default=300.0, help="processor seconds that one run may take")
     parser.add_argument("--page", type=Path, help="write the page from all runs there are")
     parser.add_argument("--check-truths", action="store_true", help="compare the truths with draws")
     parser.add_argument("--one", nargs=4, metavar=("SAMPLER", "DENSITY", "SEED", "EVALUATIONS"), help="one run, here")
     options = parser.parse_args()
     if options.one:
-        signal.setitimer(signal.ITIMER_REAL, options.timeout)  # no handler: it ends the process, whatever that does
+        signal.setitimer(signal.ITIMER_PROF, options.timeout)  # no handler: it ends the process, whatever that does
         name, density, seed, evaluations = options.one
         print(json.dumps(run_here(name, density, int(seed), float(evaluations))), flush=True)
         return
@@ -114,8 +114,8 @@ def run_elsewhere(name: str, density: str, seed: int, evaluations: float, timeou
         last_words = (errors.read().strip().splitlines() or [""])[-1]
     if records:
         return records[-1]
-    is_late = process.returncode == -signal.SIGALRM
-    message = f"over {timeout:.0f} s" if is_late else f"exit code {process.returncode}: {last_words}"
+    is_late = process.returncode == -signal.SIGPROF
+    message = f"over {timeout:.0f} s of processor time" if is_late else f"exit code {process.returncode}: {last_words}"
     verdict = "slow" if is_late else "failed"
     return about(seed) | {"verdict": verdict, "message": message, "gib": usage.ru_maxrss / 2**20}
 
@@ -136,8 +136,9 @@ def run_here(name: str, density_name: str, seed: int, evaluations: float) -> dic
         record = judged(shape, density, run)
     except Exception as error:
         record = {"verdict": "failed", "message": traceback.format_exception_only(error)[-1].strip()}
-    seconds = {"total_seconds": time.perf_counter() - started}
-    return about(seed) | seconds | record | {"gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cost = {"processor_seconds": used.ru_utime + used.ru_stime, "gib": used.ru_maxrss / 2**20}
+    return about(seed) | record | cost | {"total_seconds": time.perf_counter() - started}
 
 
 def judged(shape: Shape, density: Density, run: Run) -> dict[str, Any]:
