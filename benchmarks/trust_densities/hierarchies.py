@@ -82,17 +82,26 @@ def schools_logdensity(x: Any) -> Any:
     """Position (μ, log τ, θ₁ … θ₈): μ ~ N(0, 5²), τ ~ half-Cauchy(5), θ ~ N(μ, τ²), effects ~ N(θ, errors²)."""
     mu, log_tau, theta = x[0], x[1], x[2:]
     tau = jnp.exp(log_tau)
-    log_prior = -0.5 * (mu / 5) ** 2 - jnp.log(5.0) - 0.5 * LOG_2PI
-    log_prior += log_tau + jnp.log(2 / (5 * jnp.pi)) - jnp.log1p((tau / 5) ** 2)
+    log_prior = _log_prior_of_spread(mu, log_tau)
     log_effects = -0.5 * jnp.sum(((theta - mu) / tau) ** 2) - 8 * (log_tau + 0.5 * LOG_2PI)
-    scaled = (jnp.asarray(EFFECTS, x.dtype) - theta) / jnp.asarray(ERRORS, x.dtype)
-    return log_prior + log_effects - 0.5 * jnp.sum(scaled**2) - np.sum(np.log(ERRORS)) - 4 * LOG_2PI
+    return log_prior + log_effects + _log_likelihood_of_effects(theta)
 
 
 def scaled_schools_logdensity(x: Any) -> Any:
     """The same, not centred: position (μ, log τ, z₁ … z₈) with θ = μ + τ z."""
-    tau = jnp.exp(x[1])
-    return schools_logdensity(x.at[2:].set(x[0] + tau * x[2:])) + 8 * x[1]
+    mu, log_tau, z = x[0], x[1], x[2:]
+    log_prior = _log_prior_of_spread(mu, log_tau) - 0.5 * jnp.sum(z**2) - 4 * LOG_2PI
+    return log_prior + _log_likelihood_of_effects(mu + jnp.exp(log_tau) * z)
+
+
+def _log_prior_of_spread(mu: Any, log_tau: Any) -> Any:
+    log_normal = -0.5 * (mu / 5) ** 2 - jnp.log(5.0) - 0.5 * LOG_2PI
+    return log_normal + log_tau + jnp.log(2 / (5 * jnp.pi)) - jnp.log1p((jnp.exp(log_tau) / 5) ** 2)
+
+
+def _log_likelihood_of_effects(theta: Any) -> Any:
+    scaled = (jnp.asarray(EFFECTS, theta.dtype) - theta) / jnp.asarray(ERRORS, theta.dtype)
+    return -0.5 * jnp.sum(scaled**2) - np.sum(np.log(ERRORS)) - 4 * LOG_2PI
 
 
 def schools(is_centred: bool = True) -> Density:
