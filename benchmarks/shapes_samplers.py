@@ -149,7 +149,7 @@ def _matched(module: Any, target: Target, settings: dict[str, Any], evaluations:
 
 
 def tuned(name: str, target: Target, shape: Shape, evaluations: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Of the peer's grid the settings with the least squared error of the modes, and what was tried.
+    """Of every other setting of the peer's grid that with the least squared error times cost, and what was tried.
 
     Each setting takes an eighth of the evaluations with a seed of its own, which counts nowhere.
     """
@@ -158,7 +158,7 @@ def tuned(name: str, target: Target, shape: Shape, evaluations: float) -> tuple[
     if name == "nuts" or not shape.modes:
         return grid[-1 if name == "nuts" else 0], []
     tried = []
-    for settings in grid:
+    for settings in grid[::2]:
         outcome, _ = _matched(module, target, settings, evaluations / 8, TUNING_SEED)
         draws = np.asarray(outcome.draws, np.float64).reshape(-1, target.dim)
         errors = []
