@@ -25,7 +25,11 @@ run stands in brackets. Seconds include compiling for VHMC alone.
 
 {bars}
 
+## All runs
+
 {tables}
+
+{doubts}
 
 `{command}`, {made}, 2 cores that others used too; seconds are rough for that reason.
 """
@@ -42,7 +46,8 @@ def write_page(path: Path, shapes: Sequence[Shape], records: dict[str, Any], com
     head = "| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|"
     tables = head + "\n" + "\n".join(_table(shape, names, records) for shape in shapes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(PAGE.format(bars=_bars(shapes, records), tables=tables, command=command, made=made))
+    bars, doubts = _bars(shapes, records), _doubts(shapes, records.get("ours", {}))
+    path.write_text(PAGE.format(bars=bars, tables=tables, doubts=doubts, command=command, made=made))
 
 
 def _table(shape: Shape, names: Sequence[str], records: dict[str, Any]) -> str:
@@ -70,6 +75,23 @@ def _table(shape: Shape, names: Sequence[str], records: dict[str, Any]) -> str:
             )  # fmt: skip
         density = ""
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _doubts(shapes: Sequence[Shape], ours: dict[str, Any]) -> str:
+    """Where VHMC warns or is wrong: what its guide is, how many jumps succeed, and what it says."""
+    parts = []
+    for shape in shapes:
+        for run in ours.get(shape.case.name, []):
+            if "rows" not in run or run["verdict"] == "right":
+                continue
+            details = run["details"]
+            guide = f"{details['num_components']} components in {details['num_blocks']} block(s)"
+            jumps = f"jumps accepted {details['jumps_accepted']:.3f}, expected {details['expected_acceptance']:.3f}"
+            lines = [f"{shape.case.name}, seed {run['seed']}: {run['verdict']}. {details['guide']}, {guide}; {jumps}."]
+            wrong = [row for row in run["rows"] if row["is_wrong"]]
+            lines += [f"{r['name']} {r['estimate']:.4g} ± {r['error']:.2g}, truth {r['truth']:.4g}" for r in wrong]
+            parts.append("\n".join(["- " + lines[0], *("  - " + text for text in [*lines[1:], *run["warnings"]])]))
+    return "## Where VHMC warns or is wrong\n\n" + "\n".join(parts) if parts else ""
 
 
 def efficiency(run: dict[str, Any]) -> float:
@@ -101,19 +123,28 @@ def _bars(shapes: Sequence[Shape], records: dict[str, Any]) -> str:
         + _named("; not on ", [s for s in by_peer if s not in right])
         + ".",
     ]
-    one = [s for s in shapes if not s.modes and records.get("nuts", {}).get(s.case.name) and s in right]
+    one = [s for s in shapes if not s.modes and s.case.name in records.get("nuts", {})]
     ratios = {s: _ratio(s, ours, [records["nuts"]]) for s in one}
     lines.append(
         f"- One mode: effective size per evaluation at least 0.8 times that of NUTS on "
-        f"{sum(r >= 0.8 for r in ratios.values())} (asked: all), above it on {sum(r > 1 for r in ratios.values())} of "
-        f"the {len(ratios)} on which VHMC is right (asked: half). {_listed(ratios)}"
+        f"{sum(r >= 0.8 for r in ratios.values())} of {len(ratios)} (asked: all), above it on "
+        f"{sum(r > 1 for r in ratios.values())} (asked: half). {_listed(ratios)}"
     )
-    several = [s for s in shapes if s.modes]
-    ratios = {s: _ratio(s, ours, [records[name] for name in peers]) for s in several if s in right}
+    ran = {s: [records[name] for name in peers if s.case.name in records[name]] for s in shapes if s.modes}
+    ratios = {s: _ratio(s, ours, theirs) for s, theirs in ran.items() if theirs}
     lines.append(
-        f"- Several modes: effective size of the mode per evaluation at least 5 times that of the best peer that is "
-        f"right on {sum(r >= 5 for r in ratios.values())} of {len(several)} (asked: 8 of 11). {_listed(ratios)}"
+        f"- Several modes: effective size of the mode per evaluation at least 5 times that of the best peer on "
+        f"{sum(r >= 5 for r in ratios.values())} of the {len(ratios)} on which a peer ran (asked: 8 of 11). "
+        + _listed(ratios)
     )
+    missing = [
+        f"{LABELS[name]} on {', '.join(left)}"
+        for name in LABELS
+        if (left := [s.case.name for s in shapes if s.modes or name in ("ours", "nuts")
+                     if s.case.name not in records.get(name, {})])
+    ]  # fmt: skip
+    if missing:
+        lines.append(f"- Not run: {'; '.join(missing)}.")
     runs = [run for run in ours.get("many-well d = 32", []) if "rows" in run]
     if runs:
         seconds, gib = max(run["seconds"] for run in runs), max(run["gib"] for run in runs)
@@ -124,9 +155,10 @@ def _bars(shapes: Sequence[Shape], records: dict[str, Any]) -> str:
 
 
 def _ratio(shape: Shape, ours: dict[str, Any], peers: Sequence[dict[str, Any]]) -> float:
-    """Ours over the best peer's; infinite where no peer is right."""
+    """Ours over the best peer's; infinite where ours alone is right, NaN where nobody is."""
     best = max((_score(records.get(shape.case.name, [])) for records in peers), default=0.0)
-    return _score(ours.get(shape.case.name, [])) / best if best > 0 else np.inf
+    score = _score(ours.get(shape.case.name, []))
+    return score / best if best > 0 else np.inf if score > 0 else np.nan
 
 
 def _named(start: str, shapes: Sequence[Shape]) -> str:
@@ -134,9 +166,10 @@ def _named(start: str, shapes: Sequence[Shape]) -> str:
 
 
 def _listed(ratios: dict[Shape, float]) -> str:
-    """Every ratio, or that no peer is right."""
+    """Every ratio; a wrong answer has none."""
+    said = {np.inf: "∞ (the peers are wrong)", 0.0: "0 (VHMC is wrong)"}
     parts = [
-        f"{shape.case.name} {ratio:.2g}" if np.isfinite(ratio) else f"{shape.case.name} (no peer is right)"
+        f"{shape.case.name} {'no figure (all are wrong)' if np.isnan(ratio) else said.get(ratio, f'{ratio:.2g}')}"
         for shape, ratio in ratios.items()
     ]
     return "; ".join(parts) + "." if parts else ""
