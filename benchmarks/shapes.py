@@ -5,6 +5,8 @@ and parallel tempering: the best by the truth of short runs), and as many evalua
 ours took less. A gradient and a density value are one evaluation each. A run is judged by the truth as in trust.py.
 Its effective size is that of the worst coordinate, or of the worst indicator of a mode where there are several modes.
 
+``sample`` takes no symmetries: the exchange of labels is left to its jumps.
+
 Every run is a process of its own with a timeout of processor time, which other programs do not change.
 ``out/shapes.json`` keeps every run: samplers and densities that are named run anew, and the others are kept.
 
@@ -46,7 +48,9 @@ COMMIT = commit("benchmarks")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samplers", nargs="*", default=list(SAMPLERS), choices=SAMPLERS)
+    parser.add_argument(
+        "--samplers", nargs="*", default=list(SAMPLERS), metavar="NAME", help="none writes the page alone"
+    )
     parser.add_argument("--only", nargs="*", help="parts of names")
     parser.add_argument("--modes", choices=("one", "several"), help="densities with one mode, or with several")
     parser.add_argument("--seeds", type=int, default=1)
@@ -63,6 +67,8 @@ def main() -> None:
     shapes = [shape for shape in SHAPES if is_chosen(shape, options)]
     if not shapes:
         raise SystemExit("no density has such a name: " + ", ".join(shape.case.name for shape in SHAPES))
+    if unknown := set(options.samplers) - set(SAMPLERS):
+        raise SystemExit(f"no sampler {', '.join(unknown)}; there are: {', '.join(SAMPLERS)}")
     if options.check_truths:
         from trust import check_truths
 
@@ -71,7 +77,7 @@ def main() -> None:
         for shape in shapes:
             run_all_seeds(name, shape.case.name, options)
     if options.page:
-        write_page(options.page, SHAPES, read(), "python benchmarks/shapes.py " + " ".join(sys.argv[1:]))
+        write_page(options.page, SHAPES, read())
 
 
 def is_chosen(shape: Shape, options: argparse.Namespace) -> bool:

@@ -23,6 +23,8 @@ is the quantity with the largest deviation, z its deviation in standard errors. 
 evaluations of the worst coordinate, or of the worst indicator of a mode where there are several modes; that of a wrong
 run stands in brackets. Seconds include compiling for VHMC alone.
 
+The posteriors of labels run without symmetries, which `sample` does not take.
+
 {bars}
 
 ## All runs
@@ -31,23 +33,25 @@ run stands in brackets. Seconds include compiling for VHMC alone.
 
 {doubts}
 
-`{command}`, {made}, 2 cores that others used too; seconds are rough for that reason.
+`python benchmarks/shapes.py --page benchmarks/results/shapes/README.md` makes the page, here of runs that were made one
+after another with `--samplers` and `--only`; {made}; 2 cores that others used too: seconds are rough for that reason.
 """
 
 
-def write_page(path: Path, shapes: Sequence[Shape], records: dict[str, Any], command: str) -> None:
+def write_page(path: Path, shapes: Sequence[Shape], records: dict[str, Any]) -> None:
     """Everything there is, as Markdown."""
     names = [name for name in LABELS if name in records]
     runs = [run for name in names for by_density in records[name].values() for run in by_density]
     versions = sorted({f"{package} {v}" for run in runs for package, v in run["versions"].items()})
     commits = sorted({run["commit"] for run in runs})
-    made = f"commit {', '.join(commits)}, {', '.join(versions)}"
+    seeds = max(len(runs) for name in names for runs in records[name].values())
+    made = f"{seeds} seed(s), commits {', '.join(commits)}, {', '.join(versions)}"
     columns = ("density", "sampler", "verdict", "worst", "z", "evaluations", "ESS", "seconds")
     head = "| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|"
     tables = head + "\n" + "\n".join(_table(shape, names, records) for shape in shapes)
     path.parent.mkdir(parents=True, exist_ok=True)
     bars, doubts = _bars(shapes, records), _doubts(shapes, records.get("ours", {}))
-    path.write_text(PAGE.format(bars=bars, tables=tables, doubts=doubts, command=command, made=made))
+    path.write_text(PAGE.format(bars=bars, tables=tables, doubts=doubts, made=made))
 
 
 def _table(shape: Shape, names: Sequence[str], records: dict[str, Any]) -> str:
@@ -167,7 +171,7 @@ def _named(start: str, shapes: Sequence[Shape]) -> str:
 
 def _listed(ratios: dict[Shape, float]) -> str:
     """Every ratio; a wrong answer has none."""
-    said = {np.inf: "∞ (the peers are wrong)", 0.0: "0 (VHMC is wrong)"}
+    said = {np.inf: "∞ (the peers are wrong)", 0.0: "0 (VHMC is wrong, or has no answer)"}
     parts = [
         f"{shape.case.name} {'no figure (all are wrong)' if np.isnan(ratio) else said.get(ratio, f'{ratio:.2g}')}"
         for shape, ratio in ratios.items()

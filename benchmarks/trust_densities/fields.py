@@ -1,7 +1,7 @@
 """The φ⁴ field on a periodic lattice in two dimensions, near where its sign breaks: two modes, φ and −φ.
 
 Half and half by symmetry. The other truths are means over long chains of local moves and sign clusters (Brower and
-Tamayo, 1989), which cross between the modes at once; long runs of HMC agree with them.
+Tamayo, 1989), which cross between the modes at once; NUTS and parallel tempering agree with them in shapes.py.
 """
 
 from typing import Any
