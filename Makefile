@@ -51,6 +51,7 @@ bench: .venv/stamp
 	@$(BIN)/python benchmarks/sample.py
 	@$(BIN)/python benchmarks/trust.py --seeds 1
 	@$(BIN)/python benchmarks/diagnostics.py
+	@$(BIN)/python benchmarks/models.py
 
 notebooks: .venv/stamp
 	@mkdir -p out

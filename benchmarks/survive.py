@@ -85,8 +85,9 @@ def main():
         whole = bits(Path(folder) / "whole")
         print(f"undisturbed: {seconds:.1f} s, {sum(len(data) for _, data in whole[1].values()):,} bytes", flush=True)
         num_same = 0
-        moments = seconds * (np.arange(options.kills) + np.random.default_rng(options.seed).uniform(size=options.kills))
-        for number, moment in enumerate(moments / options.kills):
+        generator = np.random.default_rng(options.seed)
+        moments = seconds * (np.arange(options.kills) + generator.uniform(size=options.kills)) / options.kills
+        for number, moment in enumerate(generator.permutation(moments)):
             store = Path(folder) / f"run{number}"
             process = start(store)
             time.sleep(moment)

@@ -70,7 +70,7 @@ def run(density: Density, seed: int) -> dict[str, Any]:
     started = time.perf_counter()
     try:
         result = vj.sample(jax.random.key(seed), density.logdensity, density.region, progress=False)
-        rows = judge(density, result)
+        rows = judge(density, result.draws, (result.log_evidence, result.log_evidence_error))
     except Exception as error:
         message = traceback.format_exception_only(error)[-1].strip()
         return {"seed": seed, "verdict": "failed", "message": message, "seconds": time.perf_counter() - started}
@@ -86,9 +86,9 @@ def run(density: Density, seed: int) -> dict[str, Any]:
     }
 
 
-def judge(density: Density, result: vj.Result) -> list[Row]:
-    """A row for every quantity, and for log Z."""
-    draws = np.asarray(result.draws, np.float64)
+def judge(density: Density, draws: Any, evidence: tuple[float, float] | None = None) -> list[Row]:
+    """A row for every quantity of draws (chain, draw, d), and for log Z where it came with its error."""
+    draws = np.asarray(draws, np.float64)
     flat = draws.reshape(-1, density.dim)
     rows = []
     for quantity in density.quantities:
@@ -97,11 +97,11 @@ def judge(density: Density, result: vj.Result) -> list[Row]:
         is_imprecise = sd > 0 and not error < LARGEST_ERROR * sd
         tolerance = 0.01 * sd if quantity.kind == "mean" else tolerance_of_probability(quantity.truth)
         rows.append(Row(*quantity[:2], quantity.truth, float(np.mean(values)), error, tolerance, is_imprecise))
-    if density.log_z is not None:
-        log_z, error = float(density.log_z), float(result.log_evidence_error)
+    if density.log_z is not None and evidence is not None:
+        log_z, (estimate, error) = float(density.log_z), map(float, evidence)
         tolerance = max(0.02, float(np.spacing(np.float32(abs(log_z)))))
         is_imprecise = not error < LARGEST_LOG_Z_ERROR
-        rows.append(Row("log Z", "log Z", log_z, float(result.log_evidence), error, tolerance, is_imprecise))
+        rows.append(Row("log Z", "log Z", log_z, estimate, error, tolerance, is_imprecise))
     return rows
 
 

@@ -10,6 +10,19 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--all-hostile`` runs every case of ``test_hostile.py``, of which there is otherwise a sample."""
+    parser.addoption("--all-hostile", action="store_true", help="run every case of test_hostile.py")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what runs on demand alone."""
+    if not config.getoption("--all-hostile"):
+        left_out = [item for item in items if item.get_closest_marker("hostile")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("hostile")]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _forget_programs() -> Iterator[None]:
     """Clear JAX's caches after each file.

@@ -23,6 +23,23 @@ def test_the_target_is_reached_from_far_away(initial):
 
 
 @pytest.mark.parametrize(
+    ("density", "least", "most"),
+    [
+        (lambda x: 0.0 * jnp.sum(x), 1e3, 1e12),
+        (lambda x: -1e8 * jnp.sum(x != 0.0).astype(x.dtype), 1e-12, 1e-3),
+    ],
+    ids=["a plateau", "nothing is accepted"],
+)
+def test_where_there_is_no_step_size_it_is_bounded_and_said(density, least, most):
+    def hmc(step_size):
+        return vj.hmc(density, step_size=step_size, num_integration_steps=2)
+
+    with pytest.warns(UserWarning, match="adapt_step_size found no step size: at .* the acceptance is"):
+        adapted = vj.adapt_step_size(jax.random.key(0), hmc, jnp.zeros(2))
+    assert least < float(adapted.step_size) < most
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"target_acceptance": 1.2}, "target_acceptance must be at most 1"),

@@ -111,10 +111,11 @@ def test_modes_whose_weights_disagree_are_told(good):
 
 def test_modes_that_were_never_visited_are_told(good):
     report = dataclasses.replace(good["report"], unseen_modes=(1,))
-    found = only_sentence(good, report=dataclasses.replace(report, guide_weights=np.array([0.1, 0.9])))
-    assert found.startswith("Modes 1 have weight in the guide and were never visited")
-    floor = dataclasses.replace(report, guide_weights=np.array([0.995, 0.005]))
-    assert sentences(good, report=floor) == (), "the floor is no promise"
+    found = only_sentence(good, report=report)
+    assert found.startswith("Modes 1 have weight in the fit and were never visited")
+    frozen = good["frozen"]
+    light = frozen.guide_report._replace(mode_weights=np.array([0.9998, 0.0002]), mode_weight_errors=np.full(2, 1e-5))
+    assert sentences(good, report=report, frozen=frozen._replace(guide_report=light)) == (), "nobody wonders at one"
 
 
 def with_jumps(good, share):

@@ -52,6 +52,10 @@ def test_chains_that_devices_cannot_share_are_refused(monkeypatch):
     monkeypatch.setattr(jax, "devices", lambda: jax.local_devices() * 3)
     with pytest.raises(ValueError, match="share the chains evenly, got 8 chains on 3 devices: give 9 chains"):
         mesh_of(3, 8)
+    with pytest.raises(ValueError, match="got 2 chains on 3 devices: give 3 chains"):
+        mesh_of(3, 2)
+    with pytest.raises(ValueError, match="devices must share the particles evenly, got 64 particles on 3 devices"):
+        vj.population(jax.random.key(0), KERNEL, None, num_particles=64, devices=3)
 
 
 PROCESS = """

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from pathlib import Path
 
 import jax
 import pytest
@@ -101,6 +102,17 @@ def test_exported_names_are_documented_in_full(name):
 def test_examples_run(module):
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):  # as users run them
         assert doctest.testmod(module).failed == 0
+
+
+def test_the_skeleton_of_a_kernel_runs_and_leaves_a_gaussian_as_it_is():
+    text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    names = {"__name__": __name__}
+    exec(compile(block, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
+    starts = jax.random.normal(jax.random.key(0), (2000, 2))
+    chains = vhmc_jax.run_chains(jax.random.key(1), names["kernel"], starts, 1, num_burnin=9)
+    assert bool(chains.infos.is_accepted.any())
+    assert abs(float((chains.draws**2).mean()) - 1) < 5 * (2 / 4000) ** 0.5
 
 
 def test_a_docstring_that_drifted_is_seen():

@@ -130,6 +130,14 @@ def test_pytree_positions_given_densities_and_single_precision():
     np.testing.assert_allclose(single[:2], flat[:2], rtol=1e-4)
 
 
+def test_nan_is_density_zero():
+    """Half of a Gaussian, NaN elsewhere: the guide's draws there count, and the evidence is log ½."""
+    guide = GaussianMixture(jnp.zeros(1), jnp.zeros((1, 1)), jnp.ones((1, 1, 1)))
+    draws = np.abs(np.random.default_rng(3).normal(size=(4, 200, 1)))
+    evidence = log_evidence(jax.random.key(3), lambda x: jnp.where(x[0] > 0, guide.log_prob(x), jnp.nan), guide, draws)
+    assert abs(evidence.log_evidence - np.log(0.5)) < 4 * evidence.error
+
+
 def test_no_estimate_comes_with_a_reason():
     rng = np.random.default_rng(2)
     at_draws, at_guide = rng.normal(size=(2, 50)), rng.normal(size=100)

@@ -5,6 +5,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -113,6 +114,13 @@ def test_arviz_has_all_groups(result):
     assert data["log_likelihood"]["y"].dims == ("chain", "draw", "observation")
     assert data["observed_data"]["y"].dims == ("observation",)
     assert len(arviz.summary(data)) == 7
+    assert data["posterior"].sizes["chain"] == 4
+    assert len(np.unique(data["sample_stats"]["mode"])) == 2
+    with warnings.catch_warnings():  # of its own parts
+        warnings.simplefilter("ignore")
+        for plot in (arviz.plot_trace, arviz.plot_forest):
+            plot(data, var_names=["mu"])
+            plt.close("all")
     assert np.isfinite(float(getattr(arviz.loo(data), "elpd_loo", None) or arviz.loo(data).elpd))
 
 

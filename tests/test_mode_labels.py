@@ -47,6 +47,7 @@ def test_components_of_one_mode_are_summed_and_defensive_ones_left_out():
     assert np.isnan(others.far_share)
     without = mode_report(draws, GUIDE, mode_of=[0, -1, 1])
     np.testing.assert_allclose(without.weights, two.weights, atol=1e-3)
+    np.testing.assert_allclose(without.guide_weights.sum(), 1.0)
     with pytest.raises(ValueError, match="mode_of must name a mode for each of 3"):
         mode_report(draws, GUIDE, mode_of=[0, 1])
 

@@ -10,15 +10,20 @@ import time
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+import xarray
 
 import vhmc_jax as vj
 from vhmc_jax.__main__ import main
-from vhmc_jax.pipeline import phase
+from vhmc_jax.pipeline import phase, produce
 from vhmc_jax.runner import chunks
 from vhmc_jax.runner.progress import ProgressBar
 from vhmc_jax.store import folder
 from vhmc_jax.store.records import encode
+from vhmc_jax.store.stitched import Stitched
+
+sample_module = sys.modules["vhmc_jax.pipeline.sample"]
 
 pytestmark = pytest.mark.slow
 KEY = jax.random.key(31)
@@ -81,6 +86,12 @@ def test_a_result_is_saved_and_loaded(tmp_path):
     again = vj.load(tmp_path / "result.npz")
     assert bits(again) == bits(result)
     assert str(again) == str(result)
+    result.save(tmp_path / "result.nc")
+    np.testing.assert_array_equal(xarray.open_dataset(tmp_path / "result.nc", group="posterior")["x"], result.draws)
+    result.save(tmp_path / "result.zarr")
+    tree = xarray.open_datatree(tmp_path / "result.zarr", engine="zarr")
+    assert tree.attrs["log_evidence"] == result.log_evidence
+    assert tree["sample_stats"]["diverging"].dtype == bool
     vj.save(tmp_path / "frozen.npz", result.frozen)
     frozen = result.frozen, vj.load(tmp_path / "frozen.npz")
     more = [sample(frozen=each, region=None, num_starts=None) for each in frozen]
@@ -132,6 +143,73 @@ def test_a_signal_in_production_leaves_a_part_that_is_not_taken_for_the_whole(wh
     again = sample(tmp_path)
     assert again.is_complete
     assert bits(again) == whole
+
+
+@pytest.mark.parametrize("name", ["discover", "fit", "tune"])
+def test_a_signal_before_there_are_draws_lets_the_phase_end(whole, tmp_path, monkeypatch, name):
+    run = phase.Phases._run
+
+    def run_and_raise(self, called, *arguments):
+        record = run(self, called, *arguments)
+        if called == name:
+            signal.raise_signal(signal.SIGTERM)
+        return record
+
+    with monkeypatch.context() as patch:
+        patch.setattr(phase.Phases, "_run", run_and_raise)
+        with pytest.raises(KeyboardInterrupt, match=f"after the phase {name}; .* the same call goes on"):
+            sample(tmp_path)
+    assert (tmp_path / f"{name}.npz").exists()
+    assert bits(sample(tmp_path)) == whole
+
+
+@pytest.mark.parametrize("name", ["judge", "rediscover"])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_signal_after_production_returns_what_there_is(whole, tmp_path, monkeypatch, name, is_stored):
+    """While the first round is judged, or in the second round: the draws of the first are returned."""
+    run, judge = phase.Phases._run, sample_module.judge
+    store = tmp_path if is_stored else None
+
+    def run_and_raise(self, called, *arguments):
+        if called == name:
+            signal.raise_signal(signal.SIGINT)
+        return run(self, called, *arguments)
+
+    def judge_and_ask_again(*arguments):
+        return judge(*arguments)._replace(asks_again=True, notes=("Made up.",))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(phase.Phases, "_run", run_and_raise)
+        patch.setattr(sample_module, "judge", judge_and_ask_again)
+        with pytest.warns(vj.TrustWarning, match="Made up"):
+            partial = sample(store)
+    assert not partial.is_complete
+    assert partial.draws.shape == (8, 100, 2)
+    assert [phase.name for phase in partial.phases][-1] in ("judge", "rediscover")
+    assert not (tmp_path / "done.npz").exists()
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_long_run_is_judged_from_a_part_that_memory_holds(tmp_path, monkeypatch, is_stored):
+    """With and without a store alike; with one, the draws stay on the disk."""
+    monkeypatch.setattr(produce, "ALWAYS_JUDGED", 8 * 40)
+    monkeypatch.setattr(produce, "MOST_NUMBERS", 0)
+    problem = vj.Problem(
+        logdensity_fn=TARGET.logdensity, region=REGION, constrain=lambda x: {"sum": x[0] + x[1], "x": x}
+    )
+    result = vj.sample(KEY, problem, **SETTINGS, store=tmp_path / "run" if is_stored else None)
+    assert result.judged_every == 3
+    assert result.modes.labels.shape == (8, 34)
+    assert "One draw in 3 of each chain was judged" in str(result)
+    assert isinstance(result.unconstrained, Stitched) == isinstance(result.draws["sum"], Stitched) == is_stored
+    assert result.draws["x"].shape == (8, 100, 2)
+    np.testing.assert_array_equal(result.draws["x"], result.unconstrained)
+    np.testing.assert_allclose(result.draws["sum"][:, 5], np.asarray(result.unconstrained)[:, 5].sum(-1))
+    assert result.to_arviz().posterior["x"].shape == (8, 34, 2)
+    result.save(tmp_path / "result.npz")
+    again = vj.load(tmp_path / "result.npz")
+    np.testing.assert_array_equal(again.draws["sum"], result.draws["sum"])
+    assert str(again) == str(result)
 
 
 KILLED = """

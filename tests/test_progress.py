@@ -19,6 +19,15 @@ def test_bar_shows_iterations_and_the_mean_acceptance(capsys):
     assert "acceptance=0.700" in text
 
 
+def test_compiling_promises_no_hours(capsys):
+    """A hundred seconds before the first of a thousand iterations are no rate: 27 hours would be promised."""
+    with ProgressBar(1000, "3 chains", is_shown=True) as bar:
+        bar._bar.start_t -= 100.0
+        bar.show(1)
+        assert "27:4" not in (text := capsys.readouterr().err)
+        assert "1/1000" in text
+
+
 def test_a_bar_that_is_not_shown_writes_nothing(capsys):
     with ProgressBar(20, "3 chains", is_shown=False) as bar:
         bar.show(20, np.array([0.5]))

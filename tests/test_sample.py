@@ -139,6 +139,9 @@ def test_interrupt_returns_what_was_drawn(result, monkeypatch):
     handler = signal.getsignal(signal.SIGINT)
     cut = vj.sample(KEY, logdensity, frozen=result.frozen, **SETTINGS)
     assert signal.getsignal(signal.SIGINT) is handler
+    assert not cut.is_complete
+    assert cut.summary().startswith("Cut short by Ctrl-C")
+    assert "Cut short by Ctrl-C" in cut._repr_html_()
     num_draws = cut.draws["a"].shape[1]
     assert 50 <= num_draws < 400
     whole = vj.sample(KEY, logdensity, frozen=result.frozen, num_chains=32, num_samples=num_draws, progress=False)

@@ -17,7 +17,7 @@ import vhmc_jax as vj
 from vhmc_jax.store import atomic, files, fingerprint, folder, records
 from vhmc_jax.store.files import DamagedFileError, load, save
 from vhmc_jax.store.folder import Folder
-from vhmc_jax.store.stitched import Stitched
+from vhmc_jax.store.stitched import Joined, Stitched, is_stitched, mapped
 
 RANDOM = np.random.default_rng(0)
 GUIDE = vj.StudentTMixture(np.zeros(2), RANDOM.normal(size=(2, 3)), np.stack([np.eye(3)] * 2), 5.0)
@@ -139,6 +139,21 @@ def test_a_truncated_file_and_a_changed_byte_are_refused(tmp_path):
     path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
     with pytest.raises(DamagedFileError, match="Bad CRC-32"):
         load(path)
+
+
+def test_whichever_byte_changes_the_record_is_the_same_or_refused(tmp_path):
+    """Some bytes do not count: times, and a second copy of the names."""
+    path, record = tmp_path / "record.npz", {"x": np.arange(10.0), "y": (1, 2.5, "text")}
+    save(path, record)
+    content, num_refused = path.read_bytes(), 0
+    for place in range(len(content)):
+        for bits in (1, 128):
+            path.write_bytes(content[:place] + bytes([content[place] ^ bits]) + content[place + 1 :])
+            try:
+                assert_same(load(path), record)
+            except DamagedFileError:
+                num_refused += 1
+    assert num_refused > len(content)
 
 
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
@@ -325,12 +340,57 @@ def test_a_digest_is_the_same_in_another_process():
 )
 def test_an_array_in_parts_is_indexed_as_a_whole_one(index):
     whole, ends = RANDOM.normal(size=(3, 20, 2)), [0, 7, 7, 15, 20]
-    parts = [lambda a=a, b=b: whole[:, a:b] for a, b in itertools.pairwise(ends)]
-    stitched = Stitched(parts, list(np.diff(ends)), (3, 2), float)
+    stitched = in_parts(whole, ends)
     assert (stitched.shape, stitched.ndim, stitched.size, len(stitched)) == ((3, 20, 2), 3, 120, 3)
     np.testing.assert_array_equal(stitched[index], whole[index])
     np.testing.assert_array_equal(jnp.asarray(stitched), whole)
     assert np.mean(stitched) == whole.mean()
+
+
+def in_parts(whole, ends):
+    parts = [lambda a=a, b=b: whole[:, a:b] for a, b in itertools.pairwise(ends)]
+    return Stitched(parts, list(np.diff(ends)), (whole.shape[0], *whole.shape[2:]), whole.dtype)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [1, -1, np.s_[::-1, 3], np.s_[1:4, -2:], np.s_[4:1:-2, ::-3, 0], np.s_[:, 5:5], np.s_[5:, 2], np.s_[..., 1], ()],
+    ids=str,
+)
+def test_the_arrays_of_several_processes_are_one(index):
+    """The second process is ahead: draws that both have are shown."""
+    whole = RANDOM.normal(size=(5, 20, 2))
+    joined = Joined([in_parts(whole[:2, :17], [0, 7, 17]), in_parts(whole[2:], [0, 12, 20])])
+    assert joined.shape == (5, 17, 2)
+    np.testing.assert_array_equal(joined[index], whole[:, :17][index])
+
+
+def test_a_function_of_draws_in_parts_is_applied_where_they_are_looked_at():
+    whole = {"a": RANDOM.normal(size=(3, 20)), "b": RANDOM.normal(size=(3, 20, 2))}
+    seen = []
+
+    def function(draws):
+        seen.append(draws["a"].shape)
+        return {"sum": draws["a"] + draws["b"].sum(-1), "b": draws["b"] ** 2}
+
+    parts = jax.tree.map(lambda leaf: in_parts(leaf, [0, 8, 8, 20]), whole)
+    assert is_stitched(parts)
+    assert not is_stitched(whole)
+    found = mapped(function, parts)
+    np.testing.assert_array_equal(found["sum"], whole["a"] + whole["b"].sum(-1))
+    seen.clear()
+    np.testing.assert_array_equal(found["b"][1, 2:5], whole["b"][1, 2:5] ** 2)
+    assert seen == [(3, 8)]
+    both = jax.tree.map(lambda leaf: Joined([leaf, leaf]), parts)
+    np.testing.assert_array_equal(mapped(function, both)["sum"][:, ::3], np.tile(found["sum"][:, ::3], (2, 1)))
+
+
+def test_arrays_in_parts_are_saved_without_being_loaded(tmp_path, monkeypatch):
+    whole = RANDOM.normal(size=(5, 20, 2))
+    monkeypatch.setattr(files, "BLOCK_BYTES", 2 * whole[0].nbytes)
+    monkeypatch.setattr(Stitched, "__array__", None)
+    save(tmp_path / "record.npz", {"x": in_parts(whole, [0, 7, 20])})
+    assert_same(load(tmp_path / "record.npz"), {"x": whole})
 
 
 def test_only_the_parts_that_are_asked_for_are_read():

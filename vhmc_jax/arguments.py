@@ -3,6 +3,7 @@
 A check that fails names the argument, what was expected and what came.
 """
 
+import operator
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ def as_parameter(
 
     Always the same type, whatever the user wrote, so that another number never means another program.
     """
-    array = as_array(value, jnp.result_type(float))
+    array = as_array(value, jnp.result_type(float), name)
     if array.ndim != 0:
         raise ValueError(f"{name} must be a scalar, got shape {array.shape}")
     if is_concrete(array):
@@ -42,9 +43,13 @@ def as_parameter(
 
 def as_count(name: str, value: Any, minimum: int) -> int:
     """Check that ``value`` is an integer of at least ``minimum``."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        count = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        count = None
+    if count is None:
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}: {value!r}")
-    if (count := value.__index__()) < minimum:
+    if count < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {count}")
     return count
 
@@ -60,7 +65,11 @@ def as_position(position: PyTree, name: str = "position") -> PyTree:
     if not leaves:
         raise ValueError(f"{name} must hold at least one array, got the empty pytree {position!r}")
     for path, leaf in leaves:
-        dtype = jnp.result_type(leaf)
+        try:
+            dtype = jnp.result_type(leaf)
+        except (TypeError, ValueError):
+            where = name + jax.tree_util.keystr(path)
+            raise TypeError(f"{where} must be an array of numbers, got {type(leaf).__name__}: {leaf!r}") from None
         if not jnp.issubdtype(dtype, jnp.floating):
             where = name + jax.tree_util.keystr(path)
             raise TypeError(f"{where} must be of a floating dtype, got {dtype}; write 1.0 instead of 1")
@@ -75,11 +84,18 @@ def _definite(leaf: Any) -> Array:
     return leaf if is_definite else as_array(leaf, jnp.result_type(leaf))
 
 
-def as_array(values: Any, dtype: Any) -> Array:
+def as_array(values: Any, dtype: Any, name: str = "it") -> Array:
     """An array of a dtype. Concrete values are converted with NumPy, since JAX would compile a program for it."""
-    if isinstance(values, str | bytes):  # which NumPy would read
-        raise TypeError(f"expected a number or an array, got {values!r}")
-    return jnp.asarray(np.asarray(values, dtype) if is_concrete(values) else values, dtype)
+    if not is_concrete(values):
+        return jnp.asarray(values, dtype)
+    try:
+        if isinstance(values, str | bytes):  # which NumPy would read
+            raise TypeError
+        array = np.asarray(values, dtype)
+    except (TypeError, ValueError):
+        kind = type(values).__name__
+        raise TypeError(f"{name} must be a number or an array of numbers, got {kind}: {values!r}") from None
+    return jnp.asarray(array, dtype)
 
 
 def describe(tree: PyTree) -> str:

@@ -7,7 +7,7 @@ the flat vector of ``jax.flatten_util.ravel_pytree``, which is also the order of
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -88,7 +88,7 @@ class Info(NamedTuple):
 def as_pytree_function(function: Callable) -> Callable:
     """Make a callable a pytree, so that it can be an argument of a compiled program.
 
-    A callable that is a pytree already stays as it is. The bound method of a pytree becomes a function of that
+    A callable that is a pytree of arrays stays as it is. The bound method of a pytree becomes a function of that
     pytree, and a ``functools.partial`` of arrays a function of these arrays, so that they are arguments and not
     constants. Any other callable is compared by identity: the same object gives the same program, and when it is gone,
     so are its programs.
@@ -104,16 +104,23 @@ def as_pytree_function(function: Callable) -> Callable:
     """
     if not callable(function):
         raise TypeError(f"expected a function, got {type(function).__name__}: {function!r}")
-    if not jax.tree_util.all_leaves([function]):
+    if _is_pytree_of_arrays(function):
         return function
     if isinstance(function, functools.partial):
         bound = (function.args, function.keywords)
         if all(isinstance(leaf, Array | np.ndarray) for leaf in jax.tree.leaves(bound)):
             return Partial(function.func, *function.args, **function.keywords)
     owner = getattr(function, "__self__", None)
-    if owner is not None and hasattr(function, "__func__") and not jax.tree_util.all_leaves([owner]):
+    if owner is not None and hasattr(function, "__func__") and _is_pytree_of_arrays(owner):
         return Partial(function.__func__, owner)
     try:
         return Function(function)
     except TypeError:  # there are no weak references to it
         return Partial(function)
+
+
+def _is_pytree_of_arrays(value: Any) -> bool:
+    """Whether it is a pytree that compiled programs take. A module of Equinox may have functions among its leaves."""
+    return not jax.tree_util.all_leaves([value]) and all(
+        hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex) for leaf in jax.tree.leaves(value)
+    )

@@ -58,22 +58,54 @@ def twisted(dim: int) -> Density:
     return Density(dim, twisted_logdensity, cube(dim, 30.0), quantities, log_z, draw)
 
 
-def rosenbrock_logdensity(x: Any) -> Any:
-    """Rosenbrock's function divided by 20: x₀ ~ N(1, 10) and x₁ | x₀ ~ N(x₀², 0.1)."""
-    return -(100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2) / 20
+SHIFT = 8.0
 
 
-def rosenbrock() -> Density:
-    root = np.sqrt(10)
+def two_twisted_logdensity(x: Any) -> Any:
+    """0.6 of the banana around x₂ = −8, and 0.4 of one that bends the other way around x₂ = 8."""
+    first = twisted_logdensity(x.at[2].add(SHIFT))
+    second = twisted_logdensity(x.at[1].multiply(-1).at[2].add(-SHIFT))
+    return jnp.logaddexp(jnp.log(0.6) + first, jnp.log(0.4) + second)
+
+
+def two_twisted(dim: int) -> Density:
+    one, mean = twisted(dim), -0.2 * SHIFT
+    quantities = [*moments(np.zeros(dim), [100.0, 1 + 0.03**2 * 2 * 100**2] + [1.0] * (dim - 2))]
+    quantities += moments([0.0, 0.0, mean], [0.0, 0.0, 1 + SHIFT**2 - mean**2], [2])
+    quantities += [below(0, -15.0, ndtr(-1.5)), below(2, 0.0, 0.6 * ndtr(SHIFT) + 0.4 * ndtr(-SHIFT))]
+
+    def in_first(x: np.ndarray) -> np.ndarray:
+        return np.where(x[:, 2] < 0, x[:, 1], 0.0)
+
+    quantities.append(mean_of("mean x1 x0² in the first", lambda x: in_first(x) * x[:, 0] ** 2, -0.6 * 600.0))
 
     def draw(rng: Generator, n: int) -> np.ndarray:
-        a = 1 + root * rng.standard_normal(n)
-        return np.stack([a, a**2 + np.sqrt(0.1) * rng.standard_normal(n)], axis=1)
+        x, is_second = one.draw(rng, n), rng.random(n) < 0.4
+        x[is_second, 1] *= -1
+        x[:, 2] += np.where(is_second, SHIFT, -SHIFT)
+        return x
 
-    quantities = moments([1.0, 11.0], [10.0, 2 * 10**2 + 4 * 10 + 0.1])
+    return Density(dim, two_twisted_logdensity, cube(dim, 30.0), quantities, one.log_z, draw)
+
+
+def rosenbrock_logdensity(x: Any) -> Any:
+    """Rosenbrock's function of pairs (a, b), divided by 20: a ~ N(1, 10) and b | a ~ N(a², 0.1)."""
+    a, b = x[0::2], x[1::2]
+    return -jnp.sum(100 * (b - a**2) ** 2 + (1 - a) ** 2) / 20
+
+
+def rosenbrock(num_pairs: int) -> Density:
+    dim, root = 2 * num_pairs, np.sqrt(10)
+
+    def draw(rng: Generator, n: int) -> np.ndarray:
+        a = 1 + root * rng.standard_normal((n, num_pairs))
+        b = a**2 + np.sqrt(0.1) * rng.standard_normal((n, num_pairs))
+        return np.stack([a, b], axis=2).reshape(n, dim)
+
+    quantities = moments(np.tile([1.0, 11.0], num_pairs), np.tile([10.0, 2 * 10**2 + 4 * 10 + 0.1], num_pairs))
     quantities += [below(0, -3.0, ndtr(-4 / root)), below(0, 1.0, 0.5), below(0, 6.0, ndtr(5 / root))]
-    region = vj.box(jnp.array([-10.0, -10.0]), jnp.array([10.0, 60.0]))
-    return Density(2, rosenbrock_logdensity, region, quantities, np.log(2 * np.pi), draw)
+    region = vj.box(jnp.tile(jnp.array([-10.0, -10.0]), num_pairs), jnp.tile(jnp.array([10.0, 60.0]), num_pairs))
+    return Density(dim, rosenbrock_logdensity, region, quantities, num_pairs * np.log(2 * np.pi), draw)
 
 
 def ring_logdensity(x: Any) -> Any:
@@ -175,7 +207,7 @@ CASES = [
     Case("banana d = 2", "banana", partial(bananas, 1, cube(2, 15.0))),
     Case("bananas d = 10", "banana", partial(bananas, 5, gaussian_region(10, 5.0))),
     Case("twisted d = 20", "banana", partial(twisted, 20)),
-    Case("Rosenbrock d = 2", "banana", rosenbrock),
+    Case("Rosenbrock d = 2", "banana", partial(rosenbrock, 1)),
     Case("ring d = 2", "continuum", partial(sphere, ring_logdensity, 2, 5.0, 0.2)),
     Case("shell d = 5", "continuum", partial(sphere, shell_logdensity, 5, 4.0, 0.3)),
     Case("spiral d = 2", "continuum", spiral),

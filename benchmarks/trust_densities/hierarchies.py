@@ -1,23 +1,20 @@
-"""Funnels, the eight schools, and a mixture's posterior.
+"""Funnels and the eight schools.
 
 A funnel's narrow coordinate has a normal law, and given it the others are normal: probabilities are one-dimensional
 integrals. In the eight schools the effects and their mean integrate out given the spread τ: one integral over log τ.
-The mixture's posterior has six equal copies, one of which is integrated on a grid of three dimensions.
 """
 
 from functools import partial
-from itertools import permutations
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 from numpy.random import Generator
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 import vhmc_jax as vj
-from trust_densities.record import Case, Density, Line, below, cube, mean_of, moments, probability
+from trust_densities.record import Case, Density, Line, below, cube, moments, probability
 
 LOG_2PI = np.log(2 * np.pi)
 
@@ -53,7 +50,7 @@ def two_funnels_logdensity(x: Any) -> Any:
     return jnp.logaddexp(jnp.log(0.6) + first, jnp.log(0.4) + second)
 
 
-def two_funnels() -> Density:
+def two_funnels(dim: int) -> Density:
     line = Line(lambda v: -0.5 * (v / 1.5) ** 2, -15.0, 15.0)
 
     def cdf(t: float, centre: float) -> float:
@@ -68,13 +65,13 @@ def two_funnels() -> Density:
 
     def draw(rng: Generator, n: int) -> np.ndarray:
         v = 1.5 * rng.standard_normal((n, 1))
-        x = np.concatenate([v, np.exp(v / 2) * rng.standard_normal((n, 2))], axis=1)
+        x = np.concatenate([v, np.exp(v / 2) * rng.standard_normal((n, dim - 1))], axis=1)
         is_second = rng.random(n) < 0.4
         x[is_second, 0] *= -1
         x[:, 1] += np.where(is_second, SHIFT, -SHIFT)
         return x
 
-    return Density(3, two_funnels_logdensity, cube(3, 20.0), quantities, 0.0, draw)
+    return Density(dim, two_funnels_logdensity, cube(dim, 20.0), quantities, 0.0, draw)
 
 
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
@@ -85,14 +82,29 @@ def schools_logdensity(x: Any) -> Any:
     """Position (μ, log τ, θ₁ … θ₈): μ ~ N(0, 5²), τ ~ half-Cauchy(5), θ ~ N(μ, τ²), effects ~ N(θ, errors²)."""
     mu, log_tau, theta = x[0], x[1], x[2:]
     tau = jnp.exp(log_tau)
-    log_prior = -0.5 * (mu / 5) ** 2 - jnp.log(5.0) - 0.5 * LOG_2PI
-    log_prior += log_tau + jnp.log(2 / (5 * jnp.pi)) - jnp.log1p((tau / 5) ** 2)
+    log_prior = _log_prior_of_spread(mu, log_tau)
     log_effects = -0.5 * jnp.sum(((theta - mu) / tau) ** 2) - 8 * (log_tau + 0.5 * LOG_2PI)
-    scaled = (jnp.asarray(EFFECTS, x.dtype) - theta) / jnp.asarray(ERRORS, x.dtype)
-    return log_prior + log_effects - 0.5 * jnp.sum(scaled**2) - np.sum(np.log(ERRORS)) - 4 * LOG_2PI
+    return log_prior + log_effects + _log_likelihood_of_effects(theta)
 
 
-def schools() -> Density:
+def scaled_schools_logdensity(x: Any) -> Any:
+    """The same, not centred: position (μ, log τ, z₁ … z₈) with θ = μ + τ z."""
+    mu, log_tau, z = x[0], x[1], x[2:]
+    log_prior = _log_prior_of_spread(mu, log_tau) - 0.5 * jnp.sum(z**2) - 4 * LOG_2PI
+    return log_prior + _log_likelihood_of_effects(mu + jnp.exp(log_tau) * z)
+
+
+def _log_prior_of_spread(mu: Any, log_tau: Any) -> Any:
+    log_normal = -0.5 * (mu / 5) ** 2 - jnp.log(5.0) - 0.5 * LOG_2PI
+    return log_normal + log_tau + jnp.log(2 / (5 * jnp.pi)) - jnp.log1p((jnp.exp(log_tau) / 5) ** 2)
+
+
+def _log_likelihood_of_effects(theta: Any) -> Any:
+    scaled = (jnp.asarray(EFFECTS, theta.dtype) - theta) / jnp.asarray(ERRORS, theta.dtype)
+    return -0.5 * jnp.sum(scaled**2) - np.sum(np.log(ERRORS)) - 4 * LOG_2PI
+
+
+def schools(is_centred: bool = True) -> Density:
     """Given τ: effectsᵢ ~ N(μ, errorsᵢ² + τ²), so that μ is normal, and θ given μ and τ too."""
 
     def given(log_tau: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,16 +118,20 @@ def schools() -> Density:
         return mean, 1 / precision, log_p + log_tau + np.log(2 / (5 * np.pi)) - np.log1p((tau / 5) ** 2)
 
     def effects(log_tau: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and variance of θ given μ and τ, and the weight of μ in the mean."""
-        weight = 1 / (1 + (np.exp(log_tau)[:, None] / ERRORS) ** 2)
-        return weight * mu[:, None] + (1 - weight) * EFFECTS, (1 - weight) * ERRORS**2, weight
+        """Mean and variance given μ and τ, and the factor of μ in the mean, of θ or of z = (θ − μ)/τ."""
+        tau = np.exp(log_tau)[:, None]
+        weight = 1 / (1 + (tau / ERRORS) ** 2)
+        mean, variance = weight * mu[:, None] + (1 - weight) * EFFECTS, (1 - weight) * ERRORS**2
+        if is_centred:
+            return mean, variance, weight
+        return (mean - mu[:, None]) / tau, variance / tau**2, (weight - 1) / tau
 
     line = Line(lambda log_tau: given(log_tau)[2], -14.0, 10.0)
     mu, mu_variance, _ = given(line.x)
-    theta, theta_variance, weight = effects(line.x, mu)
-    theta_variance = theta_variance + weight**2 * mu_variance[:, None]
-    stacked = np.column_stack([mu, line.x, theta])
-    variances = np.column_stack([mu_variance, np.zeros_like(mu), theta_variance])
+    last, last_variance, factor = effects(line.x, mu)
+    last_variance = last_variance + factor**2 * mu_variance[:, None]
+    stacked = np.column_stack([mu, line.x, last])
+    variances = np.column_stack([mu_variance, np.zeros_like(mu), last_variance])
     means = line.masses @ stacked
     totals = line.masses @ (variances + (stacked - means) ** 2)
     quantities = moments(means, totals, [0, 1, 2, 9])
@@ -128,53 +144,15 @@ def schools() -> Density:
         mean, variance, _ = effects(log_tau, mu)
         return np.column_stack([mu, log_tau, mean + np.sqrt(variance) * rng.standard_normal((n, 8))])
 
-    region = vj.box(jnp.array([-20.0, -3.0] + [-30.0] * 8), jnp.array([20.0, 4.0] + [30.0] * 8))
-    return Density(10, schools_logdensity, region, quantities, line.log_z, draw)
-
-
-DATA = np.concatenate([c + np.array([-1.4, -0.8, -0.4, -0.1, 0.2, 0.5, 0.9, 1.5]) for c in (-6.0, 0.3, 5.0)])
-
-
-def labels_logdensity(x: Any) -> Any:
-    """24 data from three unit normals of equal weight, whose means are x; prior N(0, 10²) for each mean."""
-    terms = -0.5 * (jnp.asarray(DATA, x.dtype)[:, None] - x) ** 2
-    return jnp.sum(jax.nn.logsumexp(terms, axis=1)) - 0.5 * jnp.sum((x / 10) ** 2)
-
-
-def labels() -> Density:
-    axes = [np.linspace(c - 2.2, c + 2.2, 61) for c in np.sort(DATA.reshape(3, 8).mean(axis=1))]
-    grids = np.meshgrid(*axes, indexing="ij")
-    log_values = -0.5 * sum((grid / 10) ** 2 for grid in grids)
-    for value in DATA:  # all terms lie between −100 and 0
-        log_values += np.log(sum(np.exp(-0.5 * (value - grid) ** 2) for grid in grids))
-    log_cell = sum(np.log(axis[1] - axis[0]) for axis in axes)
-    log_z = logsumexp(log_values) + log_cell + np.log(6)
-    masses = np.exp(log_values - logsumexp(log_values))
-    points = np.stack(grids, -1).reshape(-1, 3)
-    ordered = masses.ravel() @ points
-    squares = masses.ravel() @ points**2
-    mean, variance = ordered.mean(), squares.mean() - ordered.mean() ** 2
-    quantities = [
-        *moments(np.full(3, mean), np.full(3, variance), [0, 2]),
-        *[mean_of(f"ordered {i}", lambda x, i=i: np.sort(x, axis=1)[:, i], ordered[i]) for i in range(3)],
-        probability("x0 < x1 < x2", lambda x: (x[:, 0] < x[:, 1]) & (x[:, 1] < x[:, 2]), 1 / 6),
-        probability("x2 < x1 < x0", lambda x: (x[:, 2] < x[:, 1]) & (x[:, 1] < x[:, 0]), 1 / 6),
-    ]
-
-    def draw(rng: Generator, n: int) -> np.ndarray:
-        cells = rng.choice(len(points), n, p=masses.ravel())
-        widths = np.array([axis[1] - axis[0] for axis in axes])
-        x = points[cells] + widths * rng.uniform(-0.5, 0.5, (n, 3))
-        orders = np.array(list(permutations(range(3))))[rng.integers(6, size=n)]
-        return np.take_along_axis(x, orders, axis=1)
-
-    return Density(3, labels_logdensity, cube(3, 10.0), quantities, float(log_z), draw)
+    half_width = 30.0 if is_centred else 3.0
+    region = vj.box(jnp.array([-20.0, -3.0] + [-half_width] * 8), jnp.array([20.0, 4.0] + [half_width] * 8))
+    return Density(10, schools_logdensity if is_centred else scaled_schools_logdensity, region, quantities,
+                   line.log_z, draw)  # fmt: skip
 
 
 CASES = [
     Case("funnel d = 3", "funnel", partial(funnel, 3)),
     Case("funnel d = 10", "funnel", partial(funnel, 10)),
-    Case("two funnels d = 3", "funnel", two_funnels),
+    Case("two funnels d = 3", "funnel", partial(two_funnels, 3)),
     Case("eight schools", "funnel", schools),
-    Case("mixture posterior d = 3", "labels", labels),
 ]

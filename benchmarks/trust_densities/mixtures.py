@@ -88,6 +88,11 @@ def ridge_cholesky(correlation: float) -> np.ndarray:
     return np.array([[1.0, 0.0], [correlation, np.sqrt(1 - correlation**2)]])
 
 
+def autoregressive_cholesky(correlation: float, dim: int) -> np.ndarray:
+    """Cholesky factor of standard normal variables, neighbours of which have this correlation."""
+    return np.linalg.cholesky(correlation ** np.abs(np.subtract.outer(np.arange(dim), np.arange(dim))))
+
+
 def starts_in_one_mode() -> Density:
     """The far pair with given starts, of which one in ten lies near the smaller mode."""
     rng = np.random.default_rng(1)

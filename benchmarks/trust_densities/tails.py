@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 from numpy.random import Generator
-from scipy.special import fdtri, gammaln, stdtr, stdtrit
+from scipy.special import fdtri, gammaln, logsumexp, stdtr, stdtrit
 
 from trust_densities.record import Case, Density, below, cube, mean_of, within
 
@@ -64,6 +64,38 @@ def student_pair() -> Density:
         return np.where(first, *draws)
 
     return Density(2, Partial(pair_logdensity, constants), cube(2, 20.0), quantities, 0.0, draw)
+
+
+def student_mixture_logdensity(means: Any, constants: Any, x: Any) -> Any:
+    return jax.nn.logsumexp(constants + log_t(x - means.astype(x.dtype), 2.0, x.shape[-1]))
+
+
+def student_mixture(num_modes: int, dim: int) -> Density:
+    """Student-t components with two degrees of freedom around centres in [−10, 10]ᵈ, weights in the ratio 1 to 3.
+
+    The mean of a component's responsibility is its weight.
+    """
+    rng = np.random.default_rng(0)
+    means = rng.uniform(-10.0, 10.0, (num_modes, dim)).astype(np.float32)
+    weights = rng.uniform(1.0, 3.0, num_modes)
+    weights /= weights.sum()
+    constants = np.log(weights) + log_constant(2.0, dim)
+
+    def share(k: int, x: np.ndarray) -> np.ndarray:
+        square = np.stack([np.sum((x - mean) ** 2, axis=1) for mean in means], axis=1)
+        log_terms = constants - 0.5 * (2.0 + dim) * np.log1p(square / 2.0)
+        return np.exp(log_terms[:, k] - logsumexp(log_terms, axis=1))
+
+    heaviest, lightest = int(np.argmax(weights)), int(np.argmin(weights))
+    quantities = [below(i, t, weights @ stdtr(2.0, t - means[:, i])) for i in (0, dim - 1) for t in (-12.0, 0.0, 6.0)]
+    quantities.append(mean_of("the heaviest mode", partial(share, heaviest), weights[heaviest]))
+    quantities.append(mean_of("the lightest mode", partial(share, lightest), weights[lightest]))
+
+    def draw(rng: Generator, n: int) -> np.ndarray:
+        return means[rng.choice(num_modes, n, p=weights)] + draw_student(2.0, dim, rng, n)
+
+    logdensity = Partial(student_mixture_logdensity, jnp.asarray(means), jnp.asarray(constants, jnp.float32))
+    return Density(dim, logdensity, cube(dim, 20.0), quantities, 0.0, draw)
 
 
 CASES = [

@@ -24,7 +24,7 @@ from vhmc_jax.diagnostics.modes.bridge import ModeShares, bridge_modes
 from vhmc_jax.diagnostics.modes.labels import modes_of_components, shares_of_modes, values_at
 from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K, pareto_k
 from vhmc_jax.diagnostics.strata import Strata
-from vhmc_jax.guide import OnHost, require_guide
+from vhmc_jax.guide import OnHost, as_guide
 from vhmc_jax.programs import program
 
 MAX_GUIDE_DRAWS = 100_000
@@ -120,7 +120,7 @@ def log_evidence(
     ----------
     Meng & Wong (1996), equation 4.1; Frühwirth-Schnatter (2004), section 3, for the error.
     """
-    require_guide(guide)
+    guide = as_guide(guide)
     x = flatten_draws(draws := check_draws(draws))
     one_draw = jax.tree.map(lambda leaf: np.asarray(leaf)[0, 0], draws)
     density = Partial(_as_vector, FlatDensity.at(logdensity_fn, one_draw))
@@ -137,7 +137,10 @@ def log_evidence(
         if target_at_draws.shape != x.shape[:2]:
             raise ValueError(f"logdensities must have shape {x.shape[:2]}, got {target_at_draws.shape}")
     ratios_at_draws = target_at_draws - guide_at_draws
-    ratios_at_guide = np.asarray(map_draws(density, y, 1), np.float64).ravel() - guide_at_guide
+    target_at_guide = np.asarray(map_draws(density, y, 1), np.float64).ravel()
+    # As for the chains: what is no finite number is density zero.
+    target_at_guide = np.where(np.isfinite(target_at_guide), target_at_guide, -np.inf)
+    ratios_at_guide = target_at_guide - guide_at_guide
     evidence = bridge(ratios_at_draws, ratios_at_guide, strata)
     evidence = evidence._replace(notes=(*evidence.notes, *_rounding_notes(target_at_draws, x.dtype)))
     if components is None or mode_of is None or not np.isfinite(evidence.log_evidence):

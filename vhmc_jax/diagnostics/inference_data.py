@@ -1,6 +1,8 @@
 """Conversion to ArviZ: InferenceData of its versions 0.x, DataTree of 1.x."""
 
+import importlib.util
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,30 @@ def to_arviz(
     if arviz.__version__.startswith("0."):
         return arviz.from_dict(**groups, **named, attrs=attributes)
     return arviz.from_dict(groups, **named, attrs={"/": attributes})
+
+
+ARVIZ_FORMATS = {".nc": ("netCDF", "netcdf", "h5netcdf"), ".zarr": ("zarr", "zarr", "zarr")}
+"""Suffixes of files that ArviZ opens: what the format is called, the extra that it needs, and its module."""
+
+
+def write_arviz(data: Any, path: Path) -> None:
+    """Write ArviZ's data structure to netCDF or zarr, by the suffix of the path.
+
+    Parameters
+    ----------
+    data
+        What :func:`to_arviz` returned.
+    path
+        Ends with ``.nc`` or ``.zarr``.
+    """
+    name, extra, module = ARVIZ_FORMATS[path.suffix]
+    if importlib.util.find_spec(module) is None:
+        raise ImportError(f"{name} needs {module}: pip install 'vhmc-jax[{extra}]'")
+    tree = data.to_datatree() if hasattr(data, "to_datatree") else data
+    if path.suffix == ".nc":
+        tree.to_netcdf(path, engine=module)
+    else:
+        tree.to_zarr(path, zarr_format=2, consolidated=True)  # consolidation is no part of format 3 yet
 
 
 def _joined(group: dict[str, np.ndarray], num_chains: int) -> dict[str, np.ndarray]:

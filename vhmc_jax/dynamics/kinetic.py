@@ -89,7 +89,7 @@ def covariance_factor(name: str, covariance: Any) -> Array:
     -------
     A scalar, a vector or a lower triangular matrix of the default float type.
     """
-    covariance = as_array(covariance, jnp.result_type(float))
+    covariance = as_array(covariance, jnp.result_type(float), name)
     shape = covariance.shape
     if len(shape) > 2 or (len(shape) == 2 and shape[0] != shape[1]):
         raise ValueError(f"{name} must be a scalar, a vector or a square matrix, got shape {shape}")

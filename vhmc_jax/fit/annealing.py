@@ -18,7 +18,7 @@ from vhmc_jax.density import FlatDensity, require_scalar
 from vhmc_jax.dynamics.annealing import Annealing, run_path
 from vhmc_jax.dynamics.kinetic import gaussian_kinetic
 from vhmc_jax.fit.envelope import best_envelope, matching_template
-from vhmc_jax.guide import require_guide
+from vhmc_jax.guide import as_guide
 from vhmc_jax.moves.candidate import Jump, jump_from_guide
 
 COARSE = 2.0 ** -np.arange(0, 4.5, 0.5)
@@ -105,7 +105,7 @@ def fit_annealing(
     >>> type(fit).__name__
     'AnnealingFit'
     """
-    require_guide(guide)
+    guide = as_guide(guide)
     num_steps, num_tries = as_count("num_steps", num_steps, 1), as_count("num_tries", num_tries, 1)
     num_paths = as_count("num_paths", num_paths, 2)
     largest = float(as_parameter("largest_step_size", largest_step_size, positive=True))

@@ -4,12 +4,12 @@ The population does not share the guide's blind spots: it comes from the region 
 uncovered where the target, normalised, is many times as dense as the guide.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from vhmc_jax.guide import Mixture, ProductMixture
+from vhmc_jax.guide import host_of
 from vhmc_jax.search.population import Population
 
 UNCOVERED_RATIO = 5.0
@@ -33,9 +33,7 @@ class Coverage(NamedTuple):
     upper: float
 
 
-def coverage_of(
-    population: Population, guide: Mixture | ProductMixture, log_evidence: float, efficiency: float = 1.0
-) -> Coverage:
+def coverage_of(population: Population, guide: Any, log_evidence: float, efficiency: float = 1.0) -> Coverage:
     """Count the particles that a guide does not cover.
 
     Parameters
@@ -43,7 +41,7 @@ def coverage_of(
     population
         The particles.
     guide
-        The mixture, or the product of some.
+        The guide.
     log_evidence
         Log of the target's normalising constant, as the guide has it.
     efficiency
@@ -60,6 +58,6 @@ def coverage_of(
     return Coverage(number / total, upper)
 
 
-def log_ratios_of(population: Population, guide: Mixture | ProductMixture, log_evidence: float) -> np.ndarray:
+def log_ratios_of(population: Population, guide: Any, log_evidence: float) -> np.ndarray:
     """Log π − log q − log Z at the particles, shape (n,)."""
-    return population.logdensities - guide.on_host().at(population.flat).log_prob - log_evidence
+    return population.logdensities - host_of(guide).at(population.flat).log_prob - log_evidence

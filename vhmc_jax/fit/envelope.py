@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 from vhmc_jax.arguments import as_count, as_position
 from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.density import FlatDensity, require_scalar
-from vhmc_jax.guide import require_guide
+from vhmc_jax.guide import as_guide
 from vhmc_jax.programs import program
 
 GRID_SIZE, NUM_ROUNDS = 24, 2
@@ -69,7 +69,7 @@ def estimate_log_envelope(
     >>> print(f"{log_envelope:.3f}")  # log 2π: the guide is the target, normalised
     1.838
     """
-    require_guide(guide)
+    guide = as_guide(guide)
     num_tries = as_count("num_tries", num_tries, 1)
     num_draws = as_count("num_draws", num_draws, 2)
     template = matching_template(guide, template)

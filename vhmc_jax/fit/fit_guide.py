@@ -23,7 +23,7 @@ from vhmc_jax.fit.local_fit import LocalFit
 from vhmc_jax.fit.mass import components_of_mass
 from vhmc_jax.fit.options import GOOD_ACCEPTANCE, FitOptions
 from vhmc_jax.fit.product_fit import ProductAttempt, fit_blocks
-from vhmc_jax.fit.report import GuideReport
+from vhmc_jax.fit.report import NUM_STARTS, GuideReport
 from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
@@ -40,8 +40,6 @@ MOST_LOCAL = 32
 """The most modes around which chains are run."""
 DEGREES_OF_FREEDOM = (1.0, 2.0, 3.0, 5.0, 10.0)
 """Of the Student-t components that are tried where tails are long."""
-NUM_STARTS = 256
-"""Draws, about the target's, that a report keeps."""
 
 
 def fit_guide(

@@ -6,6 +6,9 @@ import numpy as np
 
 from vhmc_jax.fit.coverage import Coverage
 
+NUM_STARTS = 256
+"""Draws, about the target's, that a report keeps."""
+
 
 class GuideReport(NamedTuple):
     """How good a guide is.
@@ -28,6 +31,7 @@ class GuideReport(NamedTuple):
         Tail of the importance weights of each mode's components: above 0.7 the fit is not to be trusted.
     component_modes
         For each component of the guide the mode it describes; −1 for one that belongs to none, as the defensive one.
+        None for a guide that the user gave.
     is_laplace
         Whether Laplace's Gaussians describe every mode, so that no draws were needed.
     step_sizes
@@ -55,7 +59,7 @@ class GuideReport(NamedTuple):
     expected_acceptance: float
     expected_acceptance_by_mode: np.ndarray
     pareto_k: np.ndarray
-    component_modes: np.ndarray
+    component_modes: np.ndarray | None
     is_laplace: bool
     step_sizes: np.ndarray
     acceptance_rates: np.ndarray

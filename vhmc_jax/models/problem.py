@@ -1,5 +1,6 @@
 """A problem: a log density on unconstrained positions, and what its user knows about it."""
 
+import functools
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 
 from vhmc_jax.base import PyTree, as_pytree_function
+from vhmc_jax.store.stitched import is_stitched, mapped
 
 TAKEN = ("chain", "draw")
 """Names of the first two axes of all draws in ArviZ."""
@@ -67,7 +69,10 @@ class Problem:
 
     def constrained(self, draws: PyTree) -> PyTree:
         """Draws (chain, draw, ...) of unconstrained positions as the user knows them: a dict of named values."""
-        return draws if self.constrain is None else at_draws(self.constrain, draws)
+        if self.constrain is None:
+            return draws
+        constrain = functools.partial(at_draws, self.constrain)
+        return mapped(constrain, draws) if is_stitched(draws) else constrain(draws)
 
     def log_likelihoods(self, draws: PyTree, wanted: bool | None = True) -> dict[str, Any]:
         """Log likelihood of each observed value at unconstrained draws, (chain, draw, ...).

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_parameter, cast
 from vhmc_jax.base import Array, PyTree, State, as_pytree_function
-from vhmc_jax.guide import HasComponents, Prepares, draw_from, require_guide, require_guide_fits
+from vhmc_jax.guide import HasComponents, Prepares, as_guide, draw_from, require_guide_fits
 from vhmc_jax.lazy import lazy_cond
 
 FORMS = ("exact", "paper")
@@ -199,7 +199,7 @@ class Jump:
 
 def jump_from_guide(guide: Any, log_envelope: Any, num_tries: Any, form: str) -> Jump:
     """Check the arguments that kernels with jumps share."""
-    require_guide(guide)
+    guide = as_guide(guide)
     if form not in FORMS:
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
     return Jump(

@@ -14,7 +14,8 @@ from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.rhat import rhat
-from vhmc_jax.guide import ProductMixture
+from vhmc_jax.fit import GuideReport
+from vhmc_jax.guide import Mixture, host_of
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.produce import Produced
 
@@ -52,7 +53,7 @@ MANY_FAILED, DENSER = 0.2, 10.0
 """Share of the starts that did not converge, and of their ends where log π − log q − log Z is above that, from which it
 is said."""
 EXPECTED_VISITS = 10
-"""Draws in a mode that the guide promises without which nobody wonders that there are none."""
+"""Draws in a mode that the fit promises, from which one wonders where there are none."""
 
 
 class Audit(NamedTuple):
@@ -109,7 +110,7 @@ def audit(
     """
     of_the_guide = (
         *_chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
-        *_modes_disagree(report),
+        *_modes_disagree(report, frozen.guide_report),
         *_jumps_fail(frozen, produced.infos),
         *_mass_is_missing(frozen, evidence),
         *(() if before is None else _rounds_disagree(before, Round(produced, evidence))),
@@ -165,7 +166,7 @@ def _rounds_disagree(first: Round, second: Round) -> list[str]:
             f"The second round changed the log evidence by {change:.2g}: the first one missed mass, and this one may "
             "miss more. Raise num_samples, or change variables."
         )
-    draws = [np.asarray(flatten_draws(of.produced.draws), np.float64) for of in (first, second)]
+    draws = [np.asarray(flatten_draws(of.produced.seen.draws), np.float64) for of in (first, second)]
     middle, width = np.median(draws[1], axis=(0, 1)), np.std(draws[1], axis=(0, 1))
     (mean, error), (new_mean, new_error) = (_means(np.arctan((x - middle) / np.fmax(width, 1e-30))) for x in draws)
     z_scores = np.abs(new_mean - mean) / np.fmax(np.hypot(error, new_error), 1e-12)
@@ -189,7 +190,7 @@ def _squashed(values: np.ndarray) -> np.ndarray:
     return np.arctan((values - middle) / np.where(high > low, high - low, 1.0))
 
 
-def _modes_disagree(report: ModeReport) -> list[str]:
+def _modes_disagree(report: ModeReport, fit: GuideReport) -> list[str]:
     """Chains that disagree about the weight of a mode, and modes without a visit that should have had some."""
     found = []
     matters = (report.weights > LEAST_WEIGHT) & (report.weights < 1 - LEAST_WEIGHT)
@@ -198,13 +199,12 @@ def _modes_disagree(report: ModeReport) -> list[str]:
             f"Chains disagree about the weights of modes {_first(modes)} (R-hat above {HIGH_MODE_RHAT}): raise "
             "num_samples or jump_probability."
         )
-    if report.guide_weights is not None and report.unseen_modes:
-        unseen = np.array(report.unseen_modes)
-        unseen = unseen[report.guide_weights[unseen] * report.labels.size > EXPECTED_VISITS]
-        # The guide never gives a mode less than a floor, whatever its weight: only what is above it counts.
-        unseen = unseen[report.guide_weights[unseen] > 1.5 * report.guide_weights.min()]
-        if len(unseen):
-            found.append(f"Modes {_first(unseen)} have weight in the guide and were never visited: raise num_samples.")
+    if len(report.unseen_modes):
+        # By the fit, since the guide gives every mode more than a floor; and of draws that are worth fewer.
+        unseen, worth = np.array(report.unseen_modes), np.nanmin(np.append(report.ess, report.labels.size))
+        least = (fit.mode_weights - 2 * fit.mode_weight_errors)[unseen]
+        if len(unseen := unseen[least * worth > EXPECTED_VISITS]):
+            found.append(f"Modes {_first(unseen)} have weight in the fit and were never visited: raise num_samples.")
     return found
 
 
@@ -254,7 +254,7 @@ def _modes_are_missing(frozen: Frozen) -> list[str]:
     modes = frozen.modes
     if modes.undiscovered_mass <= MANY_UNDISCOVERED or len(modes.logdensities) == 1:
         return []
-    if isinstance(frozen.guide, ProductMixture):  # nobody lists its modes; the population tells whether it covers them
+    if not isinstance(frozen.guide, Mixture):  # nobody lists its modes; the population tells whether it covers them
         return []
     return [
         f"Modes with {modes.undiscovered_mass:.1%} of the mass were seen only once or twice in {modes.num_starts:,} "
@@ -268,7 +268,7 @@ def _necks_are_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
     if modes.failed_ends is None or modes.failures.unconverged < MANY_FAILED * modes.num_starts:
         return []
     ends, heights = modes.failed_ends
-    ratios = heights - frozen.guide.on_host().at(ends).log_prob - evidence.log_evidence
+    ratios = heights - host_of(frozen.guide).at(ends).log_prob - evidence.log_evidence
     if not np.mean(ratios > DENSER) > MANY_FAILED:
         return []
     return [

@@ -11,6 +11,9 @@ import numpy as np
 
 from vhmc_jax.arguments import is_concrete
 from vhmc_jax.fit import FitOptions
+from vhmc_jax.guide import as_guide, require_guide_fits
+from vhmc_jax.search.region import Starts
+from vhmc_jax.store.records import encode
 
 
 def check_call(rng_key: Any, values: Any, options: Iterable[str], names: Iterable[str]) -> None:
@@ -42,6 +45,36 @@ def check_call(rng_key: Any, values: Any, options: Iterable[str], names: Iterabl
             near = difflib.get_close_matches(option, sorted(known), 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}."
             raise TypeError(f"sample has no option {option!r}: {hint}")
+
+
+def checked_guide(guide: Any, region: Any, num_pilot: int | None, store: Any) -> Any:
+    """A guide of the caller's as kernels take it, or an error that says what does not fit.
+
+    Parameters
+    ----------
+    guide
+        The guide.
+    region
+        Where to look, which has the shapes of positions.
+    num_pilot
+        Draws of a pilot run, for which nothing is left to do.
+    store
+        The folder for records, which has to hold the guide.
+
+    Returns
+    -------
+    The guide.
+    """
+    if num_pilot:
+        raise ValueError("a pilot run is for fitting the guide: leave out num_pilot, or guide")
+    guide = as_guide(guide)
+    require_guide_fits(guide, Starts(jax.random.key(0), region, None).template)
+    if store is not None:
+        try:
+            encode(guide)
+        except TypeError as error:
+            raise TypeError(f"store holds guides of this package alone; leave out store, or guide: {error}") from None
+    return guide
 
 
 def _is_key(rng_key: Any) -> bool:

@@ -189,6 +189,7 @@ def larger_population(
 
 def as_population(rng_key: Array, produced: Produced) -> Population:
     """Draws of chains as a population, without an evidence of their own."""
+    produced = produced.seen
     logdensities = np.asarray(produced.logdensities, np.float64)
     numbers = random.generator(rng_key).choice(logdensities.size, min(NUM_SEEN, logdensities.size), replace=False)
     positions = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:])[numbers], produced.draws)

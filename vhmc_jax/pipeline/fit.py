@@ -1,12 +1,12 @@
 """Fit: a guide that describes the modes."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.fit import FitOptions, GuideReport
 from vhmc_jax.fit.fit_guide import fit_modes
-from vhmc_jax.guide import Mixture, ProductMixture
+from vhmc_jax.fit.given import report_on
 from vhmc_jax.pipeline.discover import Discovered, larger_population
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
@@ -21,7 +21,7 @@ class Fitted(NamedTuple):
     modes
         The modes.
     guide
-        The mixture, or product of mixtures, that carries chains between them.
+        What carries chains between them: a mixture, a product of mixtures, or what the user gave.
     report
         How good it is.
     population
@@ -33,7 +33,7 @@ class Fitted(NamedTuple):
     """
 
     modes: Modes
-    guide: Mixture | ProductMixture
+    guide: Any
     report: GuideReport
     population: Population | None
     notes: tuple[str, ...]
@@ -73,8 +73,39 @@ def fit(
     -------
     The guide.
     """
-    draws = None if pilot is None else (pilot.draws, pilot.logdensities)
+    draws = None if pilot is None else (pilot.seen.draws, pilot.seen.logdensities)
     audit, more = None if is_again else found.audit, larger_population(found, logdensity_fn, region)
     guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws, audit, more)
+    cost = Cost(report.num_gradients, report.num_densities)
+    return Fitted(found.modes, guide, report, found.audit, found.notes, cost)
+
+
+def take(
+    rng_key: Array,
+    logdensity_fn: Callable,
+    guide: Any,
+    found: Discovered,
+    options: FitOptions,
+) -> Fitted:
+    """Take the user's guide as it is, and judge it as a fitted one is judged.
+
+    Parameters
+    ----------
+    rng_key
+        Key of the guide's draws.
+    logdensity_fn
+        Log density of a pytree position.
+    guide
+        The guide.
+    found
+        The modes, and the population that the guide has to cover.
+    options
+        Of these the number of candidates of a jump is read.
+
+    Returns
+    -------
+    The guide with a report.
+    """
+    report = report_on(rng_key, logdensity_fn, guide, found.modes, options, found.audit)
     cost = Cost(report.num_gradients, report.num_densities)
     return Fitted(found.modes, guide, report, found.audit, found.notes, cost)

@@ -21,7 +21,7 @@ class Frozen(NamedTuple):
     modes
         What the search for modes found.
     guide
-        The mixture that carries chains between modes.
+        What carries chains between modes: a mixture, a product of mixtures, or what the user gave.
     guide_report
         How good it is.
     log_envelope

@@ -1,7 +1,6 @@
 """What tells one call of ``sample`` from another, so that a store is resumed by the same call alone."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Stored
 from vhmc_jax.search.region import Starts
 from vhmc_jax.store.fingerprint import array_digest, arrays_of, digest_of, function_digest, versions
+from vhmc_jax.store.folder import path_of
 
 
 def stored_at(
@@ -51,9 +51,7 @@ def stored_at(
         **{name: str(value) for name, value in settings.items()},
         "version": versions(),
     }
-    stored = Stored(Path(store), fingerprint, resume)
-    stored.folder().close()  # what is wrong with it is said before anything long starts
-    return stored
+    return Stored(path_of(store), fingerprint, resume)
 
 
 def _region(rng_key: Array, region: PyTree | Callable | None) -> Any:

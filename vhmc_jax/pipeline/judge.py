@@ -69,16 +69,21 @@ def judge(
     -------
     The report.
     """
+    produced = produced.seen
     # The guide is evaluated at the draws once, for both reports.
     guide_values = values_at(flatten_draws(produced.draws), frozen.guide)
-    # A product has no components that could be listed: all of the target counts as one mode.
-    has_components = isinstance(frozen.guide, HasComponents)
+    # A product has no components that could be listed: all of the target counts as one mode. Of a guide that the user
+    # gave nobody knows which part describes which mode: the modes are told by where the search found them.
+    is_given = frozen.guide_report.component_modes is None
+    has_components = isinstance(frozen.guide, HasComponents) and not is_given
     component_modes = frozen.guide_report.component_modes if has_components else None
     report = mode_report(
         produced.draws,
         frozen.guide if has_components else None,
         mode_of=None if component_modes is None else component_modes.tolist(),
-        labels=None if has_components else np.zeros(produced.logdensities.shape, int),
+        labels=None if has_components or is_given else np.zeros(produced.logdensities.shape, int),
+        centres=frozen.modes.positions if is_given else None,
+        covariances=frozen.modes.covariances if is_given else None,
         infos=produced.infos if has_components else None,
         undiscovered_share=frozen.modes.undiscovered_share,
         smallest_basin=frozen.modes.smallest_basin,

@@ -8,6 +8,8 @@ import jax
 from tqdm import tqdm
 
 from vhmc_jax.pipeline.clock import Clock
+from vhmc_jax.runner.chunks import Interrupt
+from vhmc_jax.runner.hosts import Hosts
 from vhmc_jax.store.fingerprint import digest_of
 from vhmc_jax.store.folder import Folder
 
@@ -85,26 +87,50 @@ class Phases:
         Whether to show the phase that is running.
     stored
         Where records are kept; None for nowhere.
+    hosts
+        The processes that make the call together. The first runs the phases, but for those that run chains.
     """
 
-    def __init__(self, progress: bool, stored: Stored | None = None):
-        self._progress, self._stored = progress, stored
+    def __init__(self, progress: bool, stored: Stored | None = None, hosts: Hosts | None = None):
+        self._progress, self._stored, self._hosts = progress, stored, hosts or Hosts()
         self.done: tuple[Phase, ...] = ()
+        self.is_interrupted = False
+
+    def check_store(self) -> None:
+        """Raise where there is something wrong with the folder, before anything long starts."""
+        if self._stored is not None:
+            stored = self._stored
+            self._hosts.from_first(lambda: stored.folder().close())
 
     def run(self, name: str, function: Callable, *arguments: Any) -> Any:
-        """The record that the phase's function returns; its ``cost`` is noted."""
-        if self._stored is None:
-            record, phase = self._run(name, function, *arguments)
-        else:
-            with self._stored.folder() as folder:
-                file, shapes = f"{name}.npz", _shapes(arguments)
-                entry = folder.find(file)
-                if entry is None or entry["shapes"] != shapes:
-                    folder.write(file, self._run(name, function, *arguments), shapes=shapes)
-                # Always as it was read: then a call that is resumed sees the same arrays, to the last stride.
-                record, phase = folder.read(file)
+        """The record that the phase's function returns; its ``cost`` is noted.
+
+        With a store, Ctrl-C or SIGTERM let the phase end and its record be written, and are raised then.
+        """
+        record = self.run_to_end(name, function, *arguments, is_lasting=self._stored is not None)
+        if self.is_interrupted and self._stored is not None:
+            raise KeyboardInterrupt(f"after the phase {name}; {self._stored.path} has it, and the same call goes on")
+        return record
+
+    def run_to_end(self, name: str, function: Callable, *arguments: Any, is_lasting: bool = True) -> Any:
+        """The same for a phase that is short beside what would be lost: a signal is noted in ``is_interrupted``."""
+        with Interrupt(is_lasting) as interrupt:
+            record, phase = self._hosts.from_first(lambda: self._kept(name, function, *arguments))
+        self.is_interrupted = self.is_interrupted or interrupt.is_asked
         self.done = (*self.done, phase)
         return record
+
+    def _kept(self, name: str, function: Callable, *arguments: Any) -> tuple[Any, Phase]:
+        """Record and cost of a phase, from its file where it has been run before."""
+        if self._stored is None:
+            return self._run(name, function, *arguments)
+        with self._stored.folder() as folder:
+            file, shapes = f"{name}.npz", _shapes(arguments)
+            entry = folder.find(file)
+            if entry is None or entry["shapes"] != shapes:
+                folder.write(file, self._run(name, function, *arguments), shapes=shapes)
+            # Always as it was read: then a call that is resumed sees the same arrays, to the last stride.
+            return folder.read(file)
 
     def run_chains(self, name: str, function: Callable, *arguments: Any) -> Any:
         """The same for a phase that runs chains. It has a folder of its own, to which it writes them by itself."""
@@ -119,7 +145,7 @@ class Phases:
 
     def finish(self, notes: tuple[str, ...]) -> None:
         """Write down that all phases are done."""
-        if self._stored is not None:
+        if self._stored is not None and self._hosts.number == 0:
             with self._stored.folder() as folder:
                 if folder.find(DONE) is None:
                     folder.write(DONE, notes, is_last=True)

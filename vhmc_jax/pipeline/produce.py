@@ -13,7 +13,12 @@ from vhmc_jax.base import Array, PyTree
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.runner.chains import run_chains
+from vhmc_jax.runner.hosts import whole
 
+MOST_NUMBERS, ALWAYS_JUDGED = 2**24, 2**16
+"""A run is judged from so many numbers at most, where a draw counts for its coordinates, the components of the guide,
+and four more; and from so many draws in any case. Of a longer run every k-th draw is judged, so that memory does not
+grow with the run."""
 LEAST_BURNIN, MOST_BURNIN, UNFORGOTTEN = 10, 80, 1e-3
 """Burn-in goes on, within these bounds, until so few chains have not jumped."""
 
@@ -65,6 +70,8 @@ class Produced(NamedTuple):
         Evaluations of all iterations, stored or not.
     is_complete
         Whether all iterations were taken: not where Ctrl-C or SIGTERM ended the run.
+    judged_every
+        One draw in so many is judged.
     """
 
     draws: PyTree
@@ -74,6 +81,19 @@ class Produced(NamedTuple):
     next_iteration: int
     cost: Cost
     is_complete: bool = True
+    judged_every: int = 1
+
+    @property
+    def seen(self) -> Self:
+        """The part that is judged, in memory."""
+        every = self.judged_every
+        draws, infos, logdensities = one_in(every, (self.draws, self.infos, self.logdensities))
+        return self._replace(draws=draws, infos=infos, logdensities=logdensities, judged_every=1)
+
+
+def one_in(every: int, tree: PyTree) -> PyTree:
+    """One draw in so many of (chain, draw, ...) arrays, in memory; the arrays as they are where that is each."""
+    return tree if every == 1 else jax.tree.map(lambda leaf: jnp.asarray(leaf[:, ::every]), tree)
 
 
 def produce(
@@ -82,6 +102,7 @@ def produce(
     frozen: Frozen,
     amount: Amount,
     progress: bool,
+    devices: Any = None,
     store: Any = None,
     resume: str = "same",
 ) -> Produced:
@@ -99,8 +120,8 @@ def produce(
         How much.
     progress
         Whether to show a bar. Ctrl-C returns the draws so far in any case.
-    store, resume
-        As for ``run_chains``. The draws are loaded when all are there.
+    devices, store, resume
+        As for ``run_chains``. Draws that are judged whole are loaded when all are there; more of them stay on the disk.
 
     Returns
     -------
@@ -119,17 +140,28 @@ def produce(
         stop_on_interrupt=True,
         store=store,
         resume=resume,
+        devices=devices,
     )
     jax.block_until_ready(chains)
+    chains = whole(chains) if store is None else chains
     cost = Cost(
         *(
             round(float(np.sum(np.asarray(mean, np.float64))) * chains.next_iteration)
             for mean in (chains.info_means.num_gradients, chains.info_means.num_densities)
         )
     )
-    draws, infos, logdensities = chains.kept if store is None else jax.tree.map(jnp.asarray, chains.kept)
+    every = _judged_every(frozen, chains.kept[2].size)
+    may_stay = store is None or every > 1
+    draws, infos, logdensities = chains.kept if may_stay else jax.tree.map(jnp.asarray, chains.kept)
     last = chains.final_states, chains.next_iteration
-    return Produced(draws, infos, logdensities, *last, cost, chains.is_complete)
+    return Produced(draws, infos, logdensities, *last, cost, chains.is_complete, every)
+
+
+def _judged_every(frozen: Frozen, num_draws: int) -> int:
+    """One draw in how many is judged, so that all of them are no more than memory holds."""
+    dim = sum(np.size(leaf) for leaf in jax.tree.leaves(frozen.modes.template))
+    num_components = getattr(frozen.guide, "num_components", 0)
+    return -(-num_draws // max(ALWAYS_JUDGED, MOST_NUMBERS // (dim + num_components + 4)))
 
 
 def _keep(state: Any, info: Any) -> tuple[PyTree, Any, Array]:

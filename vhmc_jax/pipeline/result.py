@@ -1,5 +1,6 @@
 """What ``sample`` returns."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ import numpy as np
 from vhmc_jax.base import PyTree
 from vhmc_jax.diagnostics import to_arviz
 from vhmc_jax.diagnostics.evidence import Evidence
+from vhmc_jax.diagnostics.inference_data import ARVIZ_FORMATS, write_arviz
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import summary
 from vhmc_jax.models.problem import Problem
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Phase
+from vhmc_jax.pipeline.produce import one_in
 from vhmc_jax.pipeline.report.figure import figure
 from vhmc_jax.pipeline.report.notebook import CUT_SHORT, fragment
 from vhmc_jax.pipeline.report.page import page
@@ -53,6 +56,9 @@ class Result:
         To continue with ``run_chains``.
     problem
         What was sampled.
+    judged_every
+        One draw in so many was judged: all of them, but of a run of millions. Mode report, evidence, summary and ArviZ
+        have these draws.
     """
 
     draws: PyTree
@@ -68,6 +74,7 @@ class Result:
     final_states: Any
     next_iteration: int
     problem: Problem
+    judged_every: int = 1
 
     @property
     def is_trusted(self) -> bool:
@@ -94,11 +101,13 @@ class Result:
         parts = [] if self.is_complete else [CUT_SHORT]
         parts += [
             str(self.modes),
-            str(summary(self.draws)),
+            str(summary(one_in(self.judged_every, self.draws))),
             _evidence(self.evidence),
             _cost_table(self.phases),
-            _acceptance(self.infos, self.frozen),
+            _acceptance(one_in(self.judged_every, self.infos), self.frozen),
         ]
+        if self.judged_every > 1:
+            parts.append(f"One draw in {self.judged_every} of each chain was judged, to bound the memory.")
         if self.warnings:
             parts.append("Warnings\n" + "\n".join(f"- {warning}" for warning in self.warnings))
         return "\n\n".join(parts)
@@ -108,9 +117,15 @@ class Result:
     def save(self, path: Any) -> None:
         """Write everything to one file, which ``vj.load(path)`` and ``numpy.load`` read.
 
-        What is no data, as the functions of a model, comes back as None.
+        What is no data, as the functions of a model, comes back as None. A path that ends with ``.nc`` or ``.zarr`` is
+        for others to read: what ``to_arviz`` returns goes there, as netCDF or zarr (extras ``netcdf`` and ``zarr``).
         """
-        save(path, self, is_lenient=True)
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be that of a file, got {type(path).__name__}: {path!r}")
+        if Path(path).suffix in ARVIZ_FORMATS:
+            write_arviz(self.to_arviz(), Path(path))
+        else:
+            save(path, self, is_lenient=True)
 
     def _repr_html_(self) -> str:
         """The summary for notebooks."""
@@ -153,12 +168,14 @@ class Result:
         InferenceData of ArviZ 0.x, or a DataTree of 1.x.
         """
         names = {name: {**getattr(self.problem, name), **options.pop(name, {})} for name in ("coords", "dims")}
+        parts = self.draws, self.infos, self.logdensities, self.unconstrained
+        draws, infos, logdensities, unconstrained = one_in(self.judged_every, parts)
         return to_arviz(
-            self.draws,
-            self.infos,
-            self.logdensities,
+            draws,
+            infos,
+            logdensities,
             labels=self.modes.labels,
-            log_likelihood=self.problem.log_likelihoods(self.unconstrained, log_likelihood),
+            log_likelihood=self.problem.log_likelihoods(unconstrained, log_likelihood),
             observed_data=self.problem.observed_data,
             attributes=_attributes(self),
             num_chains=num_chains,

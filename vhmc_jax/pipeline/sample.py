@@ -9,17 +9,20 @@ from vhmc_jax.arguments import as_count
 from vhmc_jax.base import Array, PyTree, TrustWarning
 from vhmc_jax.fit import FitOptions
 from vhmc_jax.models.problem import Problem, as_problem
-from vhmc_jax.pipeline.audit import Round
-from vhmc_jax.pipeline.checks import check_call
-from vhmc_jax.pipeline.discover import discover, rediscover
-from vhmc_jax.pipeline.fit import fit
+from vhmc_jax.pipeline.checks import check_call, checked_guide
+from vhmc_jax.pipeline.discover import Discovered, discover
+from vhmc_jax.pipeline.fit import fit, take
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.identity import stored_at
 from vhmc_jax.pipeline.judge import judge
 from vhmc_jax.pipeline.phase import Phases
 from vhmc_jax.pipeline.produce import Amount, produce
 from vhmc_jax.pipeline.result import Result
+from vhmc_jax.pipeline.rounds import Answer, Call, refit_to_pilot, second_round
 from vhmc_jax.pipeline.tune import Tuning, tune
+from vhmc_jax.runner.devices import mesh_of
+from vhmc_jax.runner.hosts import Hosts
+from vhmc_jax.store.fingerprint import digest_of
 
 
 def sample(
@@ -36,10 +39,12 @@ def sample(
     max_evaluations: int = 2_000_000,
     jump_probability: float | None = None,
     friction: float | None = None,
+    guide: Any = None,
     frozen: Frozen | None = None,
     progress: bool = True,
     store: Any = None,
     resume: str = "same",
+    devices: Any = None,
     **fit_options: Any,
 ) -> Result:
     """Draw from a density with several modes.
@@ -79,17 +84,25 @@ def sample(
         fifth to a half.
     friction
         γ of the Langevin thermostats; by default 0.5.
+    guide
+        A guide of the caller's, in place of the one that would be fitted: a mixture, a normalising flow, a distribution
+        of another library, or anything with ``sample(rng_key)`` and ``log_prob(x)`` on flat vectors, in the order of
+        ``ravel_pytree``, normalised. It is audited as a fitted one is.
     frozen
         ``result.frozen`` of an earlier call: produce with it, without searching and fitting again. What the fit would
         have decided is then not for the caller to give.
     progress
-        Whether to show what is going on. Ctrl-C or SIGTERM during production return the draws so far in any case.
+        Whether to show what is going on. Ctrl-C or SIGTERM from production on return the draws so far in any case.
     store
         A folder to which every phase writes what it found, and production its draws, chunk by chunk. The same call
         again goes on where the last one ended, and ends with the same bits. ``open_run`` reads the draws meanwhile.
+        Draws of a run so long that only one in ``result.judged_every`` is judged stay on the disk.
     resume
         ``"same"`` to refuse a store of another call: another key, density, region, setting or version. ``"as is"`` to
         go on with it in spite of that, with a greater ``num_samples`` for instance.
+    devices
+        As for ``run_chains``: those among which production divides the chains. Where they are those of several
+        processes, all of them make this call. The first one finds, fits and judges, and the others receive it.
     fit_options
         Those of ``FitOptions``: ``target_acceptance`` (of the local moves, too), ``num_draws``, ``max_components``,
         ``df`` and so on. ``num_tries`` is by default one where nine jumps in ten then succeed, else four.
@@ -120,55 +133,62 @@ def sample(
     tuning = Tuning(options.target_acceptance, jump_probability, friction).checked()
     num_pilot = None if num_pilot is None else as_count("num_pilot", num_pilot, 0)
     given: dict[str, Any] = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
-    _require_one_way(region, frozen, given | {"friction": friction} | fit_options)
-    logdensity_fn = problem.logdensity_fn
-    keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
-    key_discover, key_fit, key_tune, key_pilot, key_refit, key_retune, key_produce, key_judge, key_again = keys
-    budget, found = as_count("max_evaluations", max_evaluations, 1), None
+    _require_one_way(region, frozen, given | {"friction": friction, "guide": guide} | fit_options)
+    guide = None if guide is None else checked_guide(guide, region, num_pilot, store)
+    logdensity_fn, budget = problem.logdensity_fn, as_count("max_evaluations", max_evaluations, 1)
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
-    phases = Phases(progress, stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings))
+    settings |= {} if guide is None else {"guide": digest_of(guide)}
+    hosts = Hosts.of(mesh_of(devices, num_chains))
+    stored = stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings)
+    phases = Phases(progress and hosts.number == 0, stored, hosts)
+    phases.check_store()
+    call = Call(logdensity_fn, region, num_starts, budget, progress, options, tuning, amount, devices)
+    keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
+    key_discover, key_fit, key_tune, *keys_pilot, key_produce, key_judge, key_again = keys
 
+    found: Discovered | None = None
     if frozen is None:
-        found = phases.run("discover", discover, key_discover, logdensity_fn, region, num_starts, budget, progress)
-        fitted = phases.run("fit", fit, key_fit, logdensity_fn, region, found, options)
+        found = phases.run("discover", discover, key_discover, *call.search)
+        if guide is None:
+            fitted = phases.run("fit", fit, key_fit, *call.target, found, options)
+        else:
+            fitted = phases.run("fit", take, key_fit, logdensity_fn, guide, found, options)
         frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
         if num_pilot:
-            short = amount._replace(num_samples=num_pilot, thinning=1)
-            pilot = phases.run_chains("pilot", produce, key_pilot, logdensity_fn, frozen, short, progress)
-            fitted = phases.run("refit", fit, key_refit, logdensity_fn, region, found, options, pilot)
-            frozen = phases.run("retune", tune, key_retune, logdensity_fn, fitted, tuning).frozen
-    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, amount, progress)
-    judged = phases.run("judge", judge, key_judge, logdensity_fn, frozen, produced)
-    may_go_on = found is not None and num_pilot is None and produced.is_complete
-    if may_go_on and judged.asks_again and sum(produced.cost) <= budget:
-        keys = [random.as_jax_key(key) for key in random.split(key_again, 5)]
-        key_discover, key_fit, key_tune, key_produce, key_judge = keys
-        before = Round(produced, judged.evidence)
-        where = logdensity_fn, region, num_starts, budget, progress, found, produced
-        found = phases.run("rediscover", rediscover, key_discover, *where)
-        fitted = phases.run("refit", fit, key_fit, logdensity_fn, region, found, options, None, True)
-        frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, tuning._replace(is_again=True)).frozen
-        produced = phases.run_chains("reproduce", produce, key_produce, logdensity_fn, frozen, amount, progress)
-        judged = phases.run("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
-    notes = (*frozen.notes, *judged.notes)
-    phases.finish(notes)
-    for note in notes:
+            frozen = refit_to_pilot(keys_pilot, phases, call, found, frozen, num_pilot)
+    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, *call.production)
+    judged = phases.run_to_end("judge", judge, key_judge, logdensity_fn, frozen, produced)
+    answer = Answer(frozen, produced, judged)
+    may_go_on = guide is None and num_pilot is None and produced.is_complete and sum(produced.cost) <= budget
+    if found is not None and may_go_on and judged.asks_again:
+        answer = second_round(key_again, phases, call, found, answer)
+    if answer.produced.is_complete:
+        phases.finish(answer.notes)
+    for note in answer.notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
+    return _result(problem, answer, phases)
+
+
+def _result(problem: Problem, answer: Answer, phases: Phases) -> Result:
+    """The answer as the user knows it: by the names of the problem."""
+    frozen, produced, judged = answer
     draws = problem.constrained(produced.draws)
+    seen = draws if produced.judged_every == 1 else problem.constrained(produced.seen.draws)
     return Result(
         draws=draws,
         unconstrained=produced.draws,
         infos=produced.infos,
         logdensities=produced.logdensities,
-        modes=judged.modes.located(draws),
+        modes=judged.modes.located(seen),
         evidence=judged.evidence,
         frozen=frozen,
         phases=phases.done,
-        warnings=notes,
+        warnings=answer.notes,
         is_complete=produced.is_complete,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
         problem=problem,
+        judged_every=produced.judged_every,
     )
 
 
@@ -177,5 +197,7 @@ def _require_one_way(region: Any, frozen: Frozen | None, given: dict[str, Any]) 
     if (region is None) == (frozen is None):
         came = "neither" if frozen is None else "both"
         raise ValueError(f"give a region to search for modes, or frozen to produce with it, got {came}")
+    if frozen is not None and not isinstance(frozen, Frozen):
+        raise TypeError(f"frozen must be result.frozen of an earlier call, got {type(frozen).__name__}: {frozen!r}")
     if frozen is not None and (names := [name for name, value in given.items() if value is not None]):
         raise ValueError(f"frozen has been fitted already: leave out {', '.join(names)}, or frozen")

@@ -11,7 +11,7 @@ from vhmc_jax.arguments import as_parameter
 from vhmc_jax.base import Array, Kernel, as_pytree_function
 from vhmc_jax.density import unravel_rows
 from vhmc_jax.fit import GuideReport
-from vhmc_jax.guide import Mixture, ProductMixture
+from vhmc_jax.guide import Mixture
 from vhmc_jax.kernels.lhmc import lhmc
 from vhmc_jax.pipeline.fit import Fitted
 from vhmc_jax.pipeline.frozen import Frozen
@@ -180,17 +180,19 @@ def _interval(step_size: Any) -> tuple[Any, Any]:
 
 def _modes_of(frozen: Frozen, x: np.ndarray) -> np.ndarray | None:
     """The mode that each of the rows is in, by the guide's components; None where it has none."""
-    if isinstance(frozen.guide, ProductMixture):
+    component_modes = frozen.guide_report.component_modes
+    if component_modes is None or not isinstance(frozen.guide, Mixture):
         return None
-    return frozen.guide_report.component_modes[np.argmax(frozen.guide.on_host().at(x).shares, axis=1)]
+    return component_modes[np.argmax(frozen.guide.on_host().at(x).shares, axis=1)]
 
 
 def _inverse_mass(fitted: Fitted) -> np.ndarray:
-    """From the modes where Laplace's Gaussians describe them, else from the guide's components."""
-    if fitted.report.is_laplace:
+    """From the modes where Laplace's Gaussians describe them, or the user's guide does; else from the components."""
+    component_modes = fitted.report.component_modes
+    if fitted.report.is_laplace or component_modes is None:
         return inverse_mass_of(np.asarray(fitted.modes.covariances, np.float64), fitted.report.mode_weights)
-    if not isinstance(fitted.guide, ProductMixture):
-        return _inverse_mass_of_mixture(fitted.guide, fitted.report.component_modes >= 0)
+    if isinstance(fitted.guide, Mixture):
+        return _inverse_mass_of_mixture(fitted.guide, component_modes >= 0)
     inverse_mass = np.zeros((fitted.guide.dim, fitted.guide.dim))
     for block, mixture in zip(fitted.guide.blocks, fitted.guide.mixtures, strict=True):
         part = _inverse_mass_of_mixture(mixture, np.ones(mixture.num_components, bool))

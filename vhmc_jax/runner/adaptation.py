@@ -4,6 +4,8 @@ Notation: ε step size, a the mean acceptance rate of the chains at an iteration
 """
 
 import functools
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,12 +13,17 @@ import jax
 import jax.numpy as jnp
 
 from vhmc_jax import random
-from vhmc_jax.arguments import as_count, as_parameter, as_position
+from vhmc_jax.arguments import as_count, as_parameter, as_position, is_concrete
 from vhmc_jax.base import Array, PRNGKey, PyTree, as_pytree_function
 from vhmc_jax.programs import SOON_COMPILED, program
 
 SHRINKAGE, STABILISATION, FORGETTING = 0.05, 10.0, 0.75
 """γ, t₀ and κ of Hoffman & Gelman."""
+LOG_FARTHEST = math.log(1e10)
+"""How far a step size may go from where it started, as a logarithm. On a plateau, where all is accepted, or where
+nothing is, it would go on until it overflows."""
+FEW_ACCEPTED, NEARLY_FARTHEST = 0.2, 0.5
+"""An acceptance below so much of the target, or a step size beyond so much of the farthest, is warned of."""
 
 
 class AdaptedStepSize(NamedTuple):
@@ -87,6 +94,11 @@ def adapt_step_size(
     -------
     The step size, with the acceptance reached.
 
+    Warns
+    -----
+    UserWarning
+        Where no step size was found: nearly nothing is accepted, or all is, as far from the initial one as it goes.
+
     References
     ----------
     Hoffman & Gelman (2014), The No-U-Turn sampler, section 3.2.
@@ -108,14 +120,32 @@ def adapt_step_size(
         initial_positions = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (num_chains, *leaf.shape)), as_position(position)
         )
-    return _adapt(
+    initial_step_size = as_parameter("initial_step_size", initial_step_size, positive=True)
+    adapted = _adapt(
         rng_key,
         as_pytree_function(factory),
         as_position(initial_positions, "initial_positions"),
         target,
-        as_parameter("initial_step_size", initial_step_size, positive=True),
+        initial_step_size,
         as_count("num_steps", num_steps, 1),
     )
+    _warn_where_none_was_found(adapted, target, initial_step_size)
+    return adapted
+
+
+def _warn_where_none_was_found(adapted: AdaptedStepSize, target: Any, initial_step_size: Any) -> None:
+    """Say so where the acceptance is not near the target at any step size within reach."""
+    if not is_concrete(adapted, target, initial_step_size):
+        return
+    step_size, rate = float(adapted.step_size), float(adapted.acceptance_rate)
+    far = abs(math.log(step_size / float(initial_step_size))) > NEARLY_FARTHEST * LOG_FARTHEST
+    if rate < FEW_ACCEPTED * float(target) or far:
+        warnings.warn(
+            f"adapt_step_size found no step size: at {step_size:.2g}, from {float(initial_step_size):.2g}, the "
+            f"acceptance is {rate:.2f} where {float(target):.2f} was wanted. Look at logdensity_fn about the start, or "
+            "give an initial_step_size nearer to its scale.",
+            stacklevel=3,
+        )
 
 
 @functools.partial(program, options=SOON_COMPILED, static_argnames="num_steps")
@@ -148,6 +178,6 @@ def update(average: DualAverage, error: Array, centre: Array, t: Array) -> DualA
     """One update of the dual average with δ − a at iteration t, counted from one."""
     share = 1 / (t + STABILISATION)
     mean_error = (1 - share) * average.mean_error + share * error
-    log_step_size = centre - jnp.sqrt(t) / SHRINKAGE * mean_error
+    log_step_size = centre - jnp.clip(jnp.sqrt(t) / SHRINKAGE * mean_error, -LOG_FARTHEST, LOG_FARTHEST)
     weight = t**-FORGETTING
     return DualAverage(log_step_size, weight * log_step_size + (1 - weight) * average.log_average, mean_error)

@@ -12,9 +12,10 @@ from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
 from vhmc_jax.base import Kernel, PRNGKey, PyTree, as_pytree_function
 from vhmc_jax.runner.chunks import Interrupt, Window, chunk_ends
 from vhmc_jax.runner.devices import Placed, local_values, mesh_of
+from vhmc_jax.runner.hosts import Hosts
 from vhmc_jax.runner.loop import Run, Schedule, keep_draw
 from vhmc_jax.runner.progress import ProgressBar
-from vhmc_jax.runner.stored import StoredChunks, fingerprint_of, window_size
+from vhmc_jax.runner.stored import StoredChunks, fingerprint_of, read_kept, window_size
 from vhmc_jax.store.folder import Folder
 
 
@@ -105,12 +106,18 @@ def run_chains(
     devices
         A number of devices, or a list of JAX's, among which the chains are divided evenly; by default the one that JAX
         takes. A chain's draws depend on the other devices by no more than rounding: a program for fewer chains may
-        round differently.
+        round differently. The devices may be those of several processes, which then all make this call. With a store,
+        on a disk that all of them share, each writes files of its own, and goes on from its own last one.
 
     Returns
     -------
     The draws and what is needed to continue. Of a foreign kernel's info only the fields of ``Info`` that it has
     are stored. With a store, draws and infos are arrays on disk: ``numpy.asarray`` loads one, indexing a part of it.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Where a signal ended one of several processes: what it had done is in the store.
 
     Examples
     --------
@@ -129,15 +136,24 @@ def run_chains(
     if store is not None and not is_concrete(rng_key, kernel, starts):
         raise ValueError("store cannot be given within a compiled program: its arrays have no values there")
 
-    chain_keys = random.as_jax_key(random.fold_in_each(rng_key, np.arange(num_chains, dtype=np.uint32)))
-    placed = Placed(mesh_of(devices, num_chains))
+    numbers, mesh, hosts, folder_path = (
+        np.arange(num_chains, dtype=np.uint32),
+        mesh_of(devices, num_chains),
+        Hosts(),
+        store,
+    )
+    if store is not None and (hosts := Hosts.of(mesh)).are_several:
+        # Each process runs its chains by itself, so that none waits for another and each goes on from its own files.
+        numbers, starts, mesh, folder_path = hosts.share(numbers), hosts.share(starts), hosts.mesh, hosts.folder(store)
+    chain_keys = random.as_jax_key(random.fold_in_each(rng_key, numbers))
+    placed = Placed(mesh)
     kernel, keep_fn = placed.copied((kernel, keep_fn))
     chain_keys, starts = placed.spread((chain_keys, starts))
     programs = kernel, keep_fn, chain_keys, starts, initial_states is None
     window = Window(schedule, num_samples if store is None else window_size(*programs, num_samples))
     run, buffer = placed.start(*programs, window.size)
     _require_finite(run.states, "initial_positions" if initial_states is None else "initial_states")
-    bar = ProgressBar(total, f"{num_chains} chains", is_shown=progress)
+    bar = ProgressBar(total, f"{len(numbers)} chains", is_shown=progress)
 
     def advance_to(end: int, done: int, run: Run, buffer: PyTree) -> tuple[Run, PyTree]:
         schedule = window.schedule_at(done)
@@ -149,20 +165,24 @@ def run_chains(
         stored = {"draws": stored[0], "infos": stored[1]} if keep is None else {"kept": stored}
     else:
         if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(run)):
-            raise ValueError("store cannot hold chains of several processes: give each process chains of its own")
-        numbers = {"num_samples": num_samples, "num_devices": placed.num_devices, **schedule._asdict()}
-        fingerprint = fingerprint_of(rng_key, kernel, keep_fn, chain_keys, starts, run.states, numbers)
+            raise ValueError("store: states of several processes need devices=jax.devices() beside them")
+        amounts = {"num_samples": num_samples, "num_devices": placed.num_devices, **schedule._asdict()}
+        amounts |= {"num_processes": hosts.num_processes, "process": hosts.number} if hosts.are_several else {}
+        fingerprint = fingerprint_of(rng_key, kernel, keep_fn, chain_keys, starts, run.states, amounts)
         names = ("draws", "infos") if keep is None else ("kept",)
-        with Folder(store, fingerprint, resume) as folder, StoredChunks(folder, names, window) as chunks:
+        with Folder(folder_path, fingerprint, resume) as folder, StoredChunks(folder, names, window) as chunks:
             run, done = chunks.resumed(run, total)
             run, buffer, done = _advance_in_chunks(advance_to, run, buffer, window, total, bar, True, done, chunks)
-            stored = chunks.read(buffer)
+            chunks.finish(is_complete=done == total or not hosts.are_several)
+        if hosts.are_several:
+            hosts.wait(store)
+        stored = read_kept(store, names, buffer)
     return Chains(
         draws=stored.get("draws"),
         infos=stored.get("infos"),
         kept=stored.get("kept"),
-        info_means=run.info_means,
-        final_states=run.states,
+        info_means=hosts.gathered(run.info_means),
+        final_states=hosts.gathered(run.states),
         next_iteration=int(schedule.first_iteration) + done,
         is_complete=done == total,
     )
@@ -219,12 +239,13 @@ def _checked_starts(positions: PyTree, states: Any) -> Any:
         given = "neither" if positions is None else "both"
         raise ValueError(f"give either initial_positions or initial_states, got {given}")
     name, given = ("initial_positions", positions) if states is None else ("initial_states", states)
+    given = as_position(given, name) if states is None else given
     sizes = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else None for leaf in jax.tree.leaves(given)}
     if len(sizes) != 1 or not sizes.isdisjoint({0, None}):
         raise ValueError(
             f"{name} must have at least one chain on a leading axis that all leaves share, got {describe(given)}"
         )
-    return as_position(positions, name) if states is None else states
+    return given
 
 
 def _require_finite(states: Any, name: str) -> None:

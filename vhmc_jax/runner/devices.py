@@ -23,7 +23,7 @@ RUN: Any = Run(EVERYWHERE, CHAINS, CHAINS, CHAINS)  # type: ignore[arg-type]
 """The same for what the loop carries."""
 
 
-def mesh_of(devices: Any, num_chains: int) -> Mesh | None:
+def mesh_of(devices: Any, num_chains: int, what: str = "chains") -> Mesh | None:
     """The devices of a run as a mesh of one axis, checked.
 
     Parameters
@@ -32,6 +32,8 @@ def mesh_of(devices: Any, num_chains: int) -> Mesh | None:
         A number of devices, or the devices themselves; None for the one that JAX takes by default.
     num_chains
         Chains, which the devices share evenly.
+    what
+        What they are, if not chains.
 
     Returns
     -------
@@ -42,10 +44,11 @@ def mesh_of(devices: Any, num_chains: int) -> Mesh | None:
     chosen = _devices(devices)
     if num_chains % len(chosen):
         raise ValueError(
-            f"devices must share the chains evenly, got {num_chains} chains on {len(chosen)} devices: give "
-            f"{-(-num_chains // len(chosen)) * len(chosen)} chains, or other devices"
+            f"devices must share the {what} evenly, got {num_chains} {what} on {len(chosen)} devices: give "
+            f"{-(-num_chains // len(chosen)) * len(chosen)} {what}, or other devices"
         )
-    return Mesh(np.array(chosen, dtype=object), ("chains",))
+    # Devices of one process side by side, so that its chains are.
+    return Mesh(np.array(sorted(chosen, key=lambda device: device.process_index), dtype=object), ("chains",))
 
 
 def _devices(devices: Any) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """The progress bar of a run."""
 
 import sys
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +36,14 @@ class ProgressBar:
     def show(self, done: int, acceptance_rates: Any = None) -> None:
         """Move the bar to ``done`` iterations, with the mean of the chains' acceptance rates where there are any."""
         if self.is_shown:
+            if self._bar.n == self._bar.initial:
+                self._start(done)
             if acceptance_rates is not None:
                 self._bar.set_postfix(acceptance=f"{np.mean(local_values(acceptance_rates)):.3f}", refresh=False)
             self._bar.update(done - self._bar.n)
+
+    def _start(self, done: int) -> None:
+        """Take the time from here: what came before was mostly compiling, and would promise hours."""
+        self._bar.initial = self._bar.n = self._bar.last_print_n = done
+        self._bar.start_t = self._bar.last_print_t = time.time()
+        self._bar.refresh()

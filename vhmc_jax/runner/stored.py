@@ -121,15 +121,18 @@ class StoredChunks:
         )
         self._num_written, self._num_files, self._written_at = num_draws, self._num_files + 1, time.perf_counter()
 
-    def read(self, like: PyTree) -> dict[str, PyTree]:
-        """What was kept, as arrays on disk in a pytree like the buffer's."""
+    def finish(self, is_complete: bool) -> None:
+        """Until the last file is written.
+
+        Parameters
+        ----------
+        is_complete
+            Whether what is there can be returned. Otherwise it is an interrupt, which says where the rest is.
+        """
         self._wait()
-        if self._num_written == 0:
-            raise KeyboardInterrupt(f"before the first draw; {self._folder.path} has the states to go on from")
-        run = open_run(self._folder.path)
-        leaves = jax.tree.leaves([getattr(run, name) for name in self._names])
-        values = jax.tree.unflatten(jax.tree.structure(like), leaves)
-        return dict(zip(self._names, values if len(self._names) > 1 else (values,), strict=True))
+        if self._num_written == 0 or not is_complete:
+            draws = f"after {self._num_written:,} draws a chain" if self._num_written else "before the first draw"
+            raise KeyboardInterrupt(f"{draws}; {self._folder.path} has the states to go on from")
 
     def _wait(self) -> None:
         """Until the last file is written; raises what went wrong with it."""
@@ -142,6 +145,14 @@ class StoredChunks:
 
     def __exit__(self, *_: object) -> None:
         self._writer.shutdown()
+
+
+def read_kept(path: Any, names: tuple[str, ...], like: PyTree) -> dict[str, PyTree]:
+    """What was kept, as arrays on disk in a pytree like the buffer's."""
+    run = open_run(path)
+    leaves = jax.tree.leaves([getattr(run, name) for name in names])
+    values = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return dict(zip(names, values if len(names) > 1 else (values,), strict=True))
 
 
 def _host_leaves(run: Run) -> list[Any]:

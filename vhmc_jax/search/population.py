@@ -14,7 +14,7 @@ References
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,6 +24,8 @@ from vhmc_jax import random
 from vhmc_jax.arguments import as_array, as_count
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity, require_gradient, require_scalar, unravel_rows
+from vhmc_jax.runner.devices import mesh_of
+from vhmc_jax.runner.hosts import Hosts
 from vhmc_jax.search.reference import Reference, reference_of
 from vhmc_jax.search.tempering import Particles, Tempered, first_particles, moved
 
@@ -107,6 +109,7 @@ def population(
     num_moves: int = 2,
     max_gradients: int = 1_000_000,
     progress: bool = False,
+    devices: Any = None,
 ) -> Population:
     """Temper particles from a region to a density.
 
@@ -130,6 +133,9 @@ def population(
         The population stops short of the target where it would take more gradients.
     progress
         Whether to show a bar with the temperature.
+    devices
+        A number of devices, or a list of JAX's, of this process, among which the particles are divided evenly while
+        they move; by default the one that JAX takes.
 
     Returns
     -------
@@ -152,6 +158,9 @@ def population(
     num_particles = as_count("num_particles", num_particles, 2 * LEAST_ALIVE)
     num_moves = as_count("num_moves", num_moves, 1)
     max_gradients = as_count("max_gradients", max_gradients, 1)
+    mesh = mesh_of(devices, num_particles, "particles")
+    if Hosts.of(mesh).are_several:
+        raise ValueError("devices must be those of this process: give jax.local_devices()")
     key_reference, key_resample, key_moves = (random.as_jax_key(key) for key in random.split(rng_key, 3))
     reference = reference_of(key_reference, region)
     require_scalar(logdensity_fn, reference.template)
@@ -173,6 +182,7 @@ def population(
                 Tempered(density, reference.log_prob, as_array(temperature, particles.x.dtype)),
                 _chosen(particles, _resample(generator, weights)),
                 num_moves if temperature < 1.0 else 2 * num_moves,
+                mesh,
             )
             num_gradients += cost
             stages.append((temperature, share, acceptance))

@@ -6,17 +6,19 @@ Notation: as in ``search.population``; π_t ∝ r^{1−t} π^t.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, State
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.kernels.hmc import hmc
 from vhmc_jax.programs import SOON_COMPILED, program
+from vhmc_jax.runner.devices import CHAINS, EVERYWHERE
 
 NUM_LEAPFROG_STEPS = 3
 """Of one move. Particles have step sizes of their own, so their trajectories differ in length."""
@@ -58,12 +60,16 @@ class Particles(NamedTuple):
     step_sizes: Array
 
 
-def moved(rng_key: Array, tempered: Tempered, particles: Particles, num_moves: int) -> tuple[Particles, float, int]:
+def moved(
+    rng_key: Array, tempered: Tempered, particles: Particles, num_moves: int, mesh: Mesh | None = None
+) -> tuple[Particles, float, int]:
     """The particles after their moves, with the mean acceptance and the gradients taken."""
     inverse_mass = _inverse_mass(np.asarray(particles.x, np.float64)).astype(particles.x.dtype)
-    moved, acceptance = _move(rng_key, tempered, particles, inverse_mass, np.int32(num_moves))
+    numbers = np.arange(len(particles.x), dtype=np.int32)
+    move = _move if mesh is None else move_on(mesh)
+    moved, rates = move(rng_key, tempered, numbers, particles, inverse_mass, np.int32(num_moves))
     cost = len(particles.x) * (NUM_LEAPFROG_STEPS * num_moves + 1)
-    return jax.tree.map(np.asarray, moved), float(acceptance), cost
+    return jax.tree.map(np.asarray, moved), float(np.mean(rates)), cost
 
 
 def _inverse_mass(x: np.ndarray) -> np.ndarray:
@@ -96,7 +102,7 @@ def _values(density: FlatDensity, reference: Callable, x: Array) -> tuple[Array,
 
 @functools.partial(program, options=SOON_COMPILED)
 def _move(
-    rng_key: Array, tempered: Tempered, particles: Particles, inverse_mass: Array, num_moves: Array
+    rng_key: Array, tempered: Tempered, numbers: Array, particles: Particles, inverse_mass: Array, num_moves: Array
 ) -> tuple[Particles, Array]:
     """Moves of every particle under π_t, each with a step size that follows its own acceptance."""
 
@@ -124,5 +130,17 @@ def _move(
         parts = _values(tempered.density, tempered.reference, state.position)
         return Particles(state.position, *parts, step_size), total / num_moves.astype(total.dtype)
 
-    moved, rates = jax.vmap(one)(jnp.arange(len(particles.x)), particles)
-    return moved, jnp.mean(rates)
+    return jax.vmap(one)(numbers, particles)
+
+
+@functools.cache
+def move_on(mesh: Mesh) -> Any:
+    """The program of the moves, with the particles divided among the devices of a mesh."""
+    placed = jax.shard_map(
+        _move.plain,
+        mesh=mesh,
+        in_specs=(EVERYWHERE, EVERYWHERE, CHAINS, CHAINS, EVERYWHERE, EVERYWHERE),
+        out_specs=(CHAINS, CHAINS),
+        check_vma=False,  # it would ask for an exchange, as in runner.devices
+    )
+    return program(placed, options=SOON_COMPILED)

@@ -3,6 +3,7 @@
 ``numpy.load`` opens it too. Arrays of a large file are mapped, and read where they are looked at.
 """
 
+import errno
 import json
 import zipfile
 from collections.abc import Callable
@@ -13,11 +14,19 @@ import numpy as np
 
 from vhmc_jax.store.atomic import write_atomically
 from vhmc_jax.store.records import decode, encode
+from vhmc_jax.store.stitched import Stitched
 
 FORMAT = 1
 """Version of the files. A file of a later one is refused."""
 DESCRIPTION = "record.json"
 """Member that holds the description, and the version."""
+DAMAGE = (
+    *(zipfile.BadZipFile, NotImplementedError, RuntimeError),  # of zipfile: checksums, versions and flags
+    *(KeyError, EOFError, json.JSONDecodeError, UnicodeDecodeError),
+)
+"""What a byte that changed may lead to."""
+BLOCK_BYTES = 2**27
+"""An array whose parts lie in other files is copied in blocks of chains of at most so many bytes, or one chain."""
 
 
 class DamagedFileError(ValueError):
@@ -48,10 +57,19 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     >>> vj.load(path).means.shape
     (1, 2)
     """
+    members = _members(record, is_lenient)  # what cannot be stored is said before a file is touched
+    return write_atomically(Path(path), lambda file: _write_members(file, members))
+
+
+def save_to(file: Any, record: Any) -> None:
+    """The same into an open binary file."""
+    _write_members(file, _members(record, False))
+
+
+def _members(record: Any, is_lenient: bool) -> dict[str, Any]:
     description, arrays = encode(record, is_lenient)
     text = json.dumps({"format": FORMAT, "record": description}, ensure_ascii=False)
-    named = {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
-    return write_atomically(Path(path), lambda file: _write_members(file, named))
+    return {DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **arrays}
 
 
 def load(path: Any, *, is_mapped: bool = False) -> Any:
@@ -60,7 +78,7 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     Parameters
     ----------
     path
-        Name of the file.
+        Name of the file, or an open binary file.
     is_mapped
         Whether arrays stay on the disk until they are looked at. Checksums are then not compared.
 
@@ -76,8 +94,8 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     >>> vj.load(path)["draws"].shape
     (4, 100)
     """
-    path = Path(path)
-    if path.is_dir():
+    path = path if hasattr(path, "read") else Path(path)
+    if isinstance(path, Path) and path.is_dir():
         raise ValueError(f"path must be a file that save wrote, got the folder {path}: open_run reads a store")
     try:
         with zipfile.ZipFile(path) as archive:
@@ -88,20 +106,39 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
                 )
             array_of: Callable = _mapped(path, archive) if is_mapped else lambda name: _read_member(archive, name)
             return decode(description["record"], array_of)
-    except (zipfile.BadZipFile, KeyError, EOFError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except DAMAGE as error:
         raise DamagedFileError(f"{path} is no record, or is damaged: {error}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the beginning of the file
+            raise
+        raise DamagedFileError(f"{path} is damaged: it names places that are not in it") from error
 
 
-def _write_members(file: Any, arrays: dict[str, np.ndarray]) -> None:
+def _write_members(file: Any, arrays: dict[str, Any]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                if isinstance(array, Stitched):
+                    _write_blocks(member, array)
+                else:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _write_blocks(member: Any, array: Stitched) -> None:
+    """An array that lies in other files, without all of it in memory."""
+    about = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(member, about)
+    num_chains = max(1, BLOCK_BYTES * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), num_chains):
+        member.write(np.ascontiguousarray(array[first : first + num_chains]).data)
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(f"{name}.npy") as member:
-        array = np.lib.format.read_array(member, allow_pickle=False)
+        try:
+            array = np.lib.format.read_array(member, allow_pickle=False)
+        except ValueError as error:
+            raise DamagedFileError(f"{archive.filename}: {name} is damaged: {error}") from error
         if member.read(1):  # to the end, where the checksum is compared
             raise DamagedFileError(f"{archive.filename}: {name} is longer than its header says")
         return array

@@ -31,9 +31,7 @@ class Folder:
     def __init__(self, path: Any, fingerprint: dict[str, Any], resume: str = "same"):
         if resume not in RESUME:
             raise ValueError(f"resume must be one of {RESUME}, got {resume!r}")
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"store must be the path of a folder, got {type(path).__name__}: {path!r}")
-        self.path = Path(path)
+        self.path = path_of(path)
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"store must be a folder, got the file {self.path}")
         is_known = (self.path / ABOUT).exists()
@@ -114,6 +112,13 @@ class Folder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def path_of(store: Any) -> Path:
+    """What was given as ``store``, as a path."""
+    if not isinstance(store, str | os.PathLike):
+        raise TypeError(f"store must be the path of a folder, got {type(store).__name__}: {store!r}")
+    return Path(store)
 
 
 def read_about(path: Path) -> dict:

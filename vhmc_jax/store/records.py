@@ -16,8 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vhmc_jax.store.stitched import Stitched
+
 PACKAGE = __name__.partition(".")[0]
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, Any]
 
 
 def encode(record: Any, is_lenient: bool = False) -> tuple[Any, Arrays]:
@@ -83,7 +85,7 @@ class _Encoder:
     def encode(self, value: Any, path: str) -> Any:
         if value is None or type(value) in (bool, int, float, str):
             return value
-        if isinstance(value, jax.Array | np.ndarray | np.generic):
+        if isinstance(value, jax.Array | np.ndarray | np.generic | Stitched):
             return self._encode_array(value, path or "array")
         if type(value) is dict:
             pairs = ((_constant(key, path), self.encode(part, f"{path}[{key}]")) for key, part in value.items())
@@ -108,12 +110,13 @@ class _Encoder:
         if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             self.arrays[name] = np.asarray(jax.random.key_data(value))
             return ["key", name, str(jax.random.key_impl(value))]
-        array = np.asarray(value)
+        is_native = value.dtype.kind != "V"  # bfloat16 and its like are no dtypes of NumPy's files
+        array: Any = value if isinstance(value, Stitched) and is_native else np.asarray(value)
         if array.dtype.hasobject:
             raise TypeError(f"{name}: an array of Python objects cannot be stored")
-        is_native = array.dtype.kind != "V"  # bfloat16 and its like are no dtypes of NumPy's files
         self.arrays[name] = array if is_native else array.view(f"u{array.dtype.itemsize}")
-        home = "jax" if isinstance(value, jax.Array) else "numpy" if isinstance(value, np.ndarray) else "scalar"
+        is_scalar = isinstance(value, np.generic)
+        home = "jax" if isinstance(value, jax.Array) else "scalar" if is_scalar else "numpy"
         is_weak = bool(getattr(value, "weak_type", False))
         return ["array", name, home, str(array.dtype), *(["weak"] if is_weak else [])]
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from vhmc_jax.base import PyTree
 from vhmc_jax.store.files import load
-from vhmc_jax.store.folder import damage, read_about, read_manifest
-from vhmc_jax.store.stitched import Stitched
+from vhmc_jax.store.folder import ABOUT, damage, read_about, read_manifest
+from vhmc_jax.store.stitched import Joined, Stitched
 
 PRODUCTIONS = ("reproduce", "produce", "pilot")
 """Folders of chains within the folder of a call of ``sample``, the last one first."""
+SHARE = "process-"
+"""Folders of several processes that share the chains begin with this, and end with their numbers."""
 
 
 class Chunk(NamedTuple):
@@ -39,46 +41,52 @@ class StoredRun:
     Parameters
     ----------
     path
-        The folder that was given as ``store``.
+        The folder that was given as ``store``. Where several processes shared a run, it has a folder of each, and what
+        all of them have done counts.
     """
 
     def __init__(self, path: Any):
         self.path = folder_of_chains(Path(path))
-        self.about = read_about(self.path)
-        self._entries: list[dict] = []
+        self._folders = _shares(self.path)
+        self._abouts = [read_about(folder) for folder in self._folders]
+        self._entries: list[list[dict]] = [[] for _ in self._folders]
         self._kept: dict[str, PyTree] = {}
         self.refresh()
 
     def refresh(self) -> None:
         """Look for files that were completed since."""
-        self._entries = read_manifest(self.path)
-        if self._entries:
-            self._kept = _stitched(self.path, self._entries)
+        self._entries = [read_manifest(folder) for folder in self._folders]
+        if all(self._entries):
+            kept = [_stitched(*share) for share in zip(self._folders, self._entries, strict=True)]
+            self._kept = kept[0] if len(kept) == 1 else jax.tree.map(lambda *leaves: Joined(leaves), *kept)
 
     @property
     def num_samples(self) -> int:
         """Draws of each chain so far."""
-        return sum(entry["num_draws"] for entry in self._entries)
+        return min(sum(entry["num_draws"] for entry in entries) for entries in self._entries)
 
     @property
     def total_samples(self) -> int:
         """Draws of each chain that were asked for."""
-        return self.about["num_samples"]
+        return self._abouts[0]["num_samples"]
 
     @property
     def num_chains(self) -> int:
         """Number of chains."""
-        return self.about["num_chains"]
+        return sum(about["num_chains"] for about in self._abouts)
 
     @property
     def next_iteration(self) -> int:
-        """Number of the iteration that comes next."""
-        return self.about["first_iteration"] + (self._entries[-1]["iteration"] if self._entries else 0)
+        """Number of the iteration that comes next, of the chains that are least far."""
+        done = min(entries[-1]["iteration"] if entries else 0 for entries in self._entries)
+        return self._abouts[0]["first_iteration"] + done
 
     @property
     def acceptance_rate(self) -> float:
         """Mean acceptance rate so far; NaN where the kernel does not tell."""
-        return self._entries[-1].get("acceptance_rate", np.nan) if self._entries else np.nan
+        if not all(self._entries):
+            return np.nan
+        return float(np.mean([entries[-1].get("acceptance_rate", np.nan) for entries in self._entries]))
 
     @property
     def is_complete(self) -> bool:
@@ -101,15 +109,23 @@ class StoredRun:
         return self._kept.get("kept")
 
     def chunks(self) -> Iterator[dict[str, PyTree]]:
-        """The files one after another: ``draws`` and ``infos``, or ``kept``, mapped and not loaded."""
-        for entry in self._entries:
-            yield load(self.path / entry["file"], is_mapped=True).kept
+        """The files one after another: ``draws`` and ``infos``, or ``kept``, mapped and not loaded.
+
+        Of several processes first those of one, then those of the next.
+        """
+        for file, _ in self._files():
+            yield load(file, is_mapped=True).kept
 
     def verify(self) -> None:
         """Compare every file with its checksum, and raise where one is damaged."""
-        for entry in self._entries:
-            if why := damage(self.path, entry):
-                raise ValueError(f"{self.path / entry['file']} is {why}; the same call again makes it again")
+        for file, entry in self._files():
+            if why := damage(file.parent, entry):
+                raise ValueError(f"{file} is {why}; the same call again makes it again")
+
+    def _files(self) -> Iterator[tuple[Path, dict]]:
+        """All files, with what the manifest says about each."""
+        for folder, entries in zip(self._folders, self._entries, strict=True):
+            yield from ((folder / entry["file"], entry) for entry in entries)
 
 
 def open_run(path: Any) -> StoredRun:
@@ -143,12 +159,22 @@ def folder_of_chains(path: Path) -> Path:
         raise ValueError(
             f"path must be the folder of a run, got {path}, which is {'a file' if path.exists() else 'not there'}"
         )
-    if "num_chains" in read_about(path):
+    if _shares(path) != [path] or "num_chains" in read_about(path):
         return path
-    found = [path / name for name in PRODUCTIONS if (path / name / "about.json").exists()]
+    found = [path / name for name in PRODUCTIONS if (_shares(path / name)[0] / ABOUT).exists()]
     if not found:
         raise ValueError(f"{path} holds no draws yet: the phases before production are under way")
     return found[0]
+
+
+def share_folder(path: Path, number: int) -> Path:
+    """The folder of one of several processes within that of the run."""
+    return path / f"{SHARE}{number:03d}"
+
+
+def _shares(path: Path) -> list[Path]:
+    """The folders of the processes of a run; the folder of the run itself where there was one process."""
+    return sorted(path.glob(f"{SHARE}*")) or [path]
 
 
 def _stitched(path: Path, entries: list[dict]) -> dict[str, PyTree]:

@@ -46,7 +46,7 @@ class ModeReport:
         The weights that the observed transitions would settle at, (mode,); they do not depend on where chains
         started. A difference from ``weights`` is what the starts left behind, and part of ``errors``.
     guide_weights
-        Weights of the modes in the guide, (mode,), or None.
+        Weights of the modes in the guide, without its components that belong to none, (mode,), or None.
     ess, rhat
         Effective sample size and split R-hat of the responsibilities, (mode,).
     num_chains_seen
@@ -288,7 +288,8 @@ def _guide_weights(guide: Any, mode_of: np.ndarray | None, k: int) -> np.ndarray
     if mode_of is None or not isinstance(guide, Mixture):
         return None
     weights = guide.on_host().weights
-    return np.bincount(mode_of[mode_of >= 0], weights[mode_of >= 0], minlength=k)
+    found = np.bincount(mode_of[mode_of >= 0], weights[mode_of >= 0], minlength=k)
+    return found / found.sum()
 
 
 def _jump_counts(
