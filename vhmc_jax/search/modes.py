@@ -178,8 +178,8 @@ def mode_of_mass(population: Population, modes: Modes) -> Modes:
         is_finite = np.isfinite(covariance.astype(dtype)).all()
     if not is_finite:
         raise ValueError(
-            f"the density seems to be improper: particles ran off to {np.abs(x).max():.1g}, and it does not fall there. "
-            "Check that logdensity_fn has a finite integral"
+            f"the density seems to be improper: particles ran off to {np.abs(x).max():.1g}, and it does not fall "
+            "there. Check that logdensity_fn has a finite integral"
         )
     return modes._replace(
         positions=jax.tree.map(lambda leaf: leaf[best : best + 1], population.positions),
