@@ -13,7 +13,7 @@ from vhmc_jax.arguments import as_array, as_count
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity, require_gradient, require_scalar, unravel_rows
 from vhmc_jax.search.ascent import Ascent, ascend
-from vhmc_jax.search.merge import MOST_MODES, FoundMode, FoundModes
+from vhmc_jax.search.merge import FoundMode, FoundModes
 from vhmc_jax.search.population import Population
 from vhmc_jax.search.records import Failures, Modes
 from vhmc_jax.search.region import Starts, padded_blocks
@@ -233,7 +233,7 @@ def _masses(modes: list[FoundMode]) -> np.ndarray:
 
 
 def _is_enough(found: FoundModes) -> bool:
-    if not found.modes or len(found.modes) >= MOST_MODES:
+    if not found.modes or len(found.modes) >= found.most_modes:
         return True
     counts = np.array([mode.count for mode in found.modes])
     num_starts = counts.sum() + found.failures.total()
@@ -264,7 +264,7 @@ def _summary(found: FoundModes, template: PyTree) -> Modes:
     failures, masses = Failures(**found.failures), _masses(found.modes)
     counts = np.array([mode.count for mode in found.modes], int)
     undiscovered_mass = float(masses[counts <= 2].sum())
-    most = MOST_MODES if undiscovered_mass < HOPELESS else FEW_MODES
+    most = found.most_modes if undiscovered_mass < HOPELESS else FEW_MODES
     modes = [found.modes[i] for i in np.argsort(-masses)[:most] if masses[i] > NO_MASS]
     modes = sorted(modes, key=lambda mode: -mode.logdensity)
     dtype = jnp.result_type(*jax.tree.leaves(template))
