@@ -174,6 +174,13 @@ def mode_of_mass(population: Population, modes: Modes) -> Modes:
     x = population.flat.astype(np.float64)
     covariance = np.cov(x.T, bias=True).reshape(x.shape[1], -1) + 1e-9 * np.diag(x.var(axis=0) + 1e-300)
     dtype = population.flat.dtype
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(covariance.astype(dtype)).all()
+    if not is_finite:
+        raise ValueError(
+            f"the density seems to be improper: particles ran off to {np.abs(x).max():.1g}, and it does not fall "
+            "there. Check that logdensity_fn has a finite integral"
+        )
     return modes._replace(
         positions=jax.tree.map(lambda leaf: leaf[best : best + 1], population.positions),
         logdensities=as_array(population.logdensities[best : best + 1], dtype),
