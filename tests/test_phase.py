@@ -189,6 +189,19 @@ def test_a_signal_after_production_returns_what_there_is(whole, tmp_path, monkey
     assert not (tmp_path / "done.npz").exists()
 
 
+def test_a_second_round_that_was_cut_gives_way_to_the_first(monkeypatch):
+    first, judge = sample(), sample_module.judge
+    cut = lambda *arguments: produce.produce(*arguments)._replace(is_complete=False)  # noqa: E731
+    asks_again = lambda *arguments: judge(*arguments)._replace(asks_again=True, notes=("Made up.",))  # noqa: E731
+    monkeypatch.setattr(sample_module, "judge", asks_again)
+    monkeypatch.setattr(sys.modules["vhmc_jax.pipeline.rounds"], "produce", cut)
+    with pytest.warns(vj.TrustWarning, match="Made up"):
+        partial = sample()
+    assert not partial.is_complete
+    assert partial.phases[-1].name == "reproduce"
+    np.testing.assert_array_equal(partial.draws, first.draws)
+
+
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_a_long_run_is_judged_from_a_part_that_memory_holds(tmp_path, monkeypatch, is_stored):
     """With and without a store alike; with one, the draws stay on the disk."""

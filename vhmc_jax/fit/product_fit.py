@@ -29,8 +29,8 @@ from vhmc_jax.search.population import Population
 NUM_DRAWS = 4096
 """Draws by which a product is judged."""
 ACCEPTABLE, LEAST_MORE = 0.4, 0.02
-"""Acceptance of jumps from which a product will do. The share of a population that it has to cover more, and the share
-of what was found before that it may lose."""
+"""Acceptance of jumps from which a product will do; and how much more of a population it has to cover, which is also
+how much of the mass that was found before it may lose."""
 LOST = 5.0
 """log π − log q − log Z above which a draw of another guide is lost. A poor guide's few draws of great weight lie in
 the tails, where a product of good blocks has ratios of 5 to 20; a mode that it misses has far greater ones."""

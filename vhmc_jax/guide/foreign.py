@@ -66,7 +66,7 @@ def _takes_seed(guide: Any) -> bool:
 
 
 class Skeleton:
-    """What of an object is no array. Two are the same where the parts are the same objects, or equal ones.
+    """What of an object is no array. Two are the same where the parts are the same objects.
 
     Parameters
     ----------

@@ -214,10 +214,11 @@ def _import_sampling() -> Any:
     """
     jax.devices()
     flags = os.environ.get("XLA_FLAGS")
-    import pymc.sampling.jax
-
-    if flags is None:
-        os.environ.pop("XLA_FLAGS", None)
-    else:
-        os.environ["XLA_FLAGS"] = flags
+    try:
+        import pymc.sampling.jax
+    finally:
+        if flags is None:
+            os.environ.pop("XLA_FLAGS", None)
+        else:
+            os.environ["XLA_FLAGS"] = flags
     return pymc.sampling.jax

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, stdtrit
 
 from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
@@ -16,8 +17,8 @@ HIGH_RHAT = 1.01
 LEAST_ESS = 400.0
 """Effective size that a coordinate or the log density should have."""
 LEAST_SHARE, LEAST_SHARE_AGAIN = 0.0, 0.2
-"""The same as a share of the draws, in a first and in a second round. The second has to make up for what the first one
-could not do: a guide that fits, and not chains that are slow and have seen the same."""
+"""The same as a share of the draws, in a first and in a second round. In a second round the guide should fit, so that
+a low effective size is no longer excused."""
 NUM_CANDIDATES = 2
 """Coordinates whose effective size, and R-hat of the ranks, is computed: those of the greatest R-hat."""
 MORE_EVIDENCE = 0.02
@@ -90,7 +91,8 @@ def rounds_disagree(first: Round, second: Round) -> list[str]:
     middle, width = np.median(draws[1], axis=(0, 1)), np.std(draws[1], axis=(0, 1))
     (mean, error), (new_mean, new_error) = (_means(np.arctan((x - middle) / np.fmax(width, 1e-30))) for x in draws)
     z_scores = np.abs(new_mean - mean) / np.fmax(np.hypot(error, new_error), 1e-12)
-    if z_scores.max() > NUM_ERRORS:
+    # With few chains an error from their spread is itself unsure, and with one there is none.
+    if len(draws[0]) > 1 and z_scores.max() > stdtrit(len(draws[0]) - 1, ndtr(NUM_ERRORS)):
         found.append(
             f"The two rounds disagree about coordinate {int(np.argmax(z_scores))} by {z_scores.max():.1f} standard "
             "errors: raise num_samples, or change variables."

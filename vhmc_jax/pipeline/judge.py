@@ -19,9 +19,9 @@ from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
 
 EVIDENCE_SHARE, LEAST_EVIDENCE_DRAWS, MOST_EVIDENCE_DRAWS = 1 / 8, 1024, 8192
-"""Draws of the guide for the evidence: for each draw of the chains, at least, and at most. With 4 chains of 100 draws
-and 1,024 of these, |z| of the log evidence was below 2 in 94 to 96 % of 200 runs (a Gaussian, two pairs); with 50 in
-89 to 93 %."""
+"""Draws of the guide for the evidence: for each draw of the chains; the least number; the greatest. With 4 chains of
+100 draws and 1,024 of these, |z| of the log evidence was below 2 in 94 to 96 % of 200 runs (a Gaussian, two pairs);
+with 50 in 89 to 93 %."""
 
 
 class Judged(NamedTuple):

@@ -113,7 +113,10 @@ class Phases:
         return record
 
     def run_to_end(self, name: str, function: Callable, *arguments: Any, is_lasting: bool = True) -> Any:
-        """The same for a phase that is short beside what would be lost: a signal is noted in ``is_interrupted``."""
+        """``run`` for a phase that takes much less time than the work it would lose.
+
+        A signal is noted in ``is_interrupted``.
+        """
         with Interrupt(is_lasting) as interrupt:
             record, phase = self._hosts.from_first(lambda: self._kept(name, function, *arguments))
         self.is_interrupted = self.is_interrupted or interrupt.is_asked

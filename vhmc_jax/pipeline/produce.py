@@ -48,6 +48,8 @@ class Amount(NamedTuple):
         as_count("num_chains", self.num_chains, 1)
         as_count("num_samples", self.num_samples, 1)
         as_count("thinning", self.thinning, 1)
+        if (total := self.num_samples * self.thinning + (self.num_burnin or MOST_BURNIN)) >= 2**31:
+            raise ValueError(f"num_samples * thinning and burn-in must stay below 2**31 iterations, got {total}")
         if self.num_burnin is not None:
             as_count("num_burnin", self.num_burnin, 0)
         return self

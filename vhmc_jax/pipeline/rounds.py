@@ -113,6 +113,8 @@ def second_round(rng_key: Array, phases: Phases, call: Call, found: Discovered, 
         fitted = phases.run("refit", fit, key_fit, *call.target, found, call.options, None, True)
         frozen = phases.run("retune", tune, key_tune, logdensity_fn, fitted, call.tuning._replace(is_again=True)).frozen
         produced = phases.run_chains("reproduce", produce, key_produce, logdensity_fn, frozen, *call.production)
+        if not produced.is_complete:
+            raise KeyboardInterrupt
         judged = phases.run_to_end("rejudge", judge, key_judge, logdensity_fn, frozen, produced, before)
     except KeyboardInterrupt:
         return first._replace(produced=first.produced._replace(is_complete=False))

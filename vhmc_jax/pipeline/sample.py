@@ -50,7 +50,8 @@ def sample(
     """Draw from a density with several modes.
 
     Five phases: discover the modes; fit a guide to them; tune step size, mass, envelope and jump probability, and
-    freeze all of it; produce with VHMC; judge the draws. Nothing adapts while draws are made.
+    freeze all of it; produce with VHMC; judge the draws. Nothing adapts while draws are made. Where the audit finds
+    fault with the guide, there is a second round.
 
     Parameters
     ----------
@@ -78,10 +79,11 @@ def sample(
         Draws of each chain in a pilot run of VHMC, to which the guide is fitted once more before it is frozen; 0 for
         none. It pays where the first fit is poor: a pilot run has the right weights, and sees whole modes.
     max_evaluations
-        About the most evaluations of the density before production. The search and the population stop there.
+        About the most evaluations of the density before production, in each round. The search and the population stop
+        there. A production that took more is not followed by a second round.
     jump_probability
-        β; by default local moves take as great a share of the evaluations as that of the jumps that fail, from a
-        fifth to a half.
+        β; by default local moves get the share of the evaluations that jumps are expected to fail, from a fifth to a
+        half; in a second round four fifths.
     friction
         γ of the Langevin thermostats; by default 0.5.
     guide
@@ -132,6 +134,7 @@ def sample(
     options = FitOptions(**{"num_tries": None} | fit_options)
     tuning = Tuning(options.target_acceptance, jump_probability, friction).checked()
     num_pilot = None if num_pilot is None else as_count("num_pilot", num_pilot, 0)
+    num_starts = None if num_starts is None else as_count("num_starts", num_starts, 1)
     given: dict[str, Any] = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
     _require_one_way(region, frozen, given | {"friction": friction, "guide": guide} | fit_options)
     guide = None if guide is None else checked_guide(guide, region, num_pilot, store)

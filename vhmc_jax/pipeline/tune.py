@@ -35,7 +35,7 @@ NUM_TUNING_STEPS, NUM_TUNING_CHAINS = 32, 16
 """Iterations with each length, and chains, where the local move is tuned by trying."""
 LOCAL_SHARE, LOCAL_SHARE_AGAIN = (0.2, 0.5), (0.8, 0.8)
 """Least and greatest share of the evaluations for local moves, where the jump probability is not given; and in a second
-round. What a guide did not describe twice, the neck of a funnel for instance, only local moves reach."""
+round. What two fits in a row missed, such as the neck of a funnel, is reached by local moves alone."""
 
 
 class Tuning(NamedTuple):

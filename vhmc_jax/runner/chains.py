@@ -136,12 +136,8 @@ def run_chains(
     if store is not None and not is_concrete(rng_key, kernel, starts):
         raise ValueError("store cannot be given within a compiled program: its arrays have no values there")
 
-    numbers, mesh, hosts, folder_path = (
-        np.arange(num_chains, dtype=np.uint32),
-        mesh_of(devices, num_chains),
-        Hosts(),
-        store,
-    )
+    numbers, mesh = np.arange(num_chains, dtype=np.uint32), mesh_of(devices, num_chains)
+    hosts, folder_path = Hosts(), store
     if store is not None and (hosts := Hosts.of(mesh)).are_several:
         # Each process runs its chains by itself, so that none waits for another and each goes on from its own files.
         numbers, starts, mesh, folder_path = hosts.share(numbers), hosts.share(starts), hosts.mesh, hosts.folder(store)

@@ -96,8 +96,9 @@ class Interrupt:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
-            signal.signal(number, handler)
+            if handler is not None:  # of a handler that was not set from Python nothing is known
+                signal.signal(number, handler)
 
     def _ask(self, number: int, _: FrameType | None) -> None:
         self.is_asked = True
-        signal.signal(number, self._previous[number])
+        signal.signal(number, self._previous[number] or signal.SIG_DFL)

@@ -7,6 +7,7 @@ Notation: ε step size, ℓ the mean number of leapfrog steps.
 """
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -155,7 +156,7 @@ def tune(
     if labels.shape != (num_chains,):
         raise ValueError(f"labels must have the shape ({num_chains},), one for each chain, got {labels.shape}")
     factory, num_gradients = as_pytree_function(factory), 0
-    keys = (random.as_jax_key(key) for key in random.split(rng_key, NUM_MASS_ROUNDS + len(lengths) + 1))
+    keys = (random.as_jax_key(random.fold_in(rng_key, number)) for number in itertools.count())
 
     def run(length: int, positions: PyTree, step_size: Any, is_first: bool = False) -> Stage:
         nonlocal num_gradients
@@ -166,7 +167,7 @@ def tune(
         num_gradients += int(stage.num_gradients)
         return stage
 
-    mass: Any = np.float64(1.0) if inverse_mass_matrix is None else inverse_mass_matrix
+    mass: Any = inverse_mass_matrix
     if inverse_mass_matrix is None:
         dim = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], positions))[0].size
         mass = np.ones(dim) if dim > MAX_DENSE else np.eye(dim)

@@ -213,7 +213,7 @@ def _alive(
         num_gradients += len(x)
         blocks = [first_particles(density, reference.log_prob, block) for block in np.split(x, factor)]
         drawn = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
-        alive = np.flatnonzero(np.isfinite(drawn.target))
+        alive = np.flatnonzero(np.isfinite(drawn.target) & np.isfinite(drawn.reference))
         if len(alive) >= ENOUGH_ALIVE * num_particles:
             break
     if len(alive) < LEAST_ALIVE:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 MOST_MODES, MOST_PARAMETERS = 20, 12
 """Rows and columns of the table."""
-CUT_SHORT = "Cut short by Ctrl-C or SIGTERM: there are fewer draws than were asked for."
+CUT_SHORT = (
+    "Cut short by Ctrl-C or SIGTERM: there are fewer draws than were asked for, or no second round where one was due."
+)
 
 
 def fragment(result: "Result") -> str:
