@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 MOST_MODES, MOST_PARAMETERS = 20, 12
 """Rows and columns of the table."""
-CUT_SHORT = (
-    "Cut short by Ctrl-C or SIGTERM: there are fewer draws than were asked for, or no second round where one was due."
-)
+CUT_SHORT = "Cut short by Ctrl-C or SIGTERM: draws are missing, or the second round that the audit asked for."
 
 
 def fragment(result: "Result") -> str:
