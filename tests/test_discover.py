@@ -16,6 +16,8 @@ from vhmc_jax.pipeline.discover import (
 )
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
+from vhmc_jax.search.modes import mode_of_mass
+from vhmc_jax.search.population import Population
 
 pytestmark = pytest.mark.slow
 KEY = jax.random.key(0)
@@ -170,3 +172,10 @@ def test_a_mode_that_chains_alone_saw_is_found_in_the_second_round():
     lost = produced_at(np.asarray(PAIR.means[0] + 0.1 * jax.random.normal(KEY, (4, 15, 2))))
     again = rediscover(KEY, PAIR.logdensity, starts, None, BUDGET, False, first, lost)
     assert len(again.modes.logdensities) == 1
+
+
+def test_a_density_that_never_falls_is_named():
+    far = np.float32([[1e25, 0.0], [-1e25, 1.0], [0.0, 2.0]])
+    ran_off = Population(**dict.fromkeys(Population._fields) | {"positions": far, "logdensities": np.zeros(3)})
+    with pytest.raises(ValueError, match="improper: particles ran off to 1e\\+25"):
+        mode_of_mass(ran_off, None)

@@ -1,5 +1,7 @@
 """What README and the site say is run, and what the site refers to exists."""
 
+import functools
+import inspect
 import re
 from pathlib import Path
 
@@ -69,3 +71,8 @@ def test_reference_has_every_public_name():
     names = {f"vhmc_jax.{name}" for name in set(vj.__all__) - {"__version__", "diagnostics", "targets"}}
     parts = {f"vhmc_jax.{part}.{name}" for part in ("diagnostics", "targets") for name in getattr(vj, part).__all__}
     assert set(found) == names | parts
+    code = "".join(block for page in WITH_CODE for block in BLOCK.findall(page.read_text(encoding="utf-8")))
+    for name in found:
+        documented = functools.reduce(getattr, name.split(".")[1:], vj)
+        is_shown = "\nExamples\n" in inspect.cleandoc(documented.__doc__ or "")
+        assert is_shown or re.search(rf"\b{name.split('.')[-1]}\b", code), f"{name} has no example"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vhmc_jax as vj
-from vhmc_jax.search import merge, modes
+from vhmc_jax.search import merge
 from vhmc_jax.search.modes import search_modes
 
 pytestmark = pytest.mark.slow
@@ -101,8 +101,7 @@ def test_every_well_is_found():
 
 
 def test_more_modes_than_are_told_apart_are_counted_and_no_more(monkeypatch):
-    for module in (merge, modes):
-        monkeypatch.setattr(module, "MOST_MODES", 4)
+    monkeypatch.setattr(merge, "MOST_MODES", 4)
     found = search_modes(KEY, many_wells, cube(8, -4.0, 4.0), num_starts=256)
     assert len(found.logdensities) == 4
     assert found.failures.uncounted > 100
@@ -110,6 +109,11 @@ def test_more_modes_than_are_told_apart_are_counted_and_no_more(monkeypatch):
     assert found.num_gradients < 60 * 256
     unbounded = search_modes(KEY, many_wells, cube(8, -4.0, 4.0))
     assert unbounded.num_starts == 512, "the first block is the last"
+
+
+def test_fewer_modes_are_told_apart_in_high_dimension():
+    most = [merge.FoundModes(None, np.ones(dim), 1e-3).most_modes for dim in (2, 62, 100, 200, 1000)]
+    assert most == [512, 512, 200, 50, 16]
 
 
 def test_modes_of_no_mass_are_dropped():

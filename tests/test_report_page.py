@@ -5,6 +5,8 @@ import re
 import pytest
 from reports import result_of
 
+from vhmc_jax.diagnostics import mode_report
+
 
 @pytest.fixture(scope="module")
 def html(tmp_path_factory):
@@ -41,6 +43,14 @@ def test_a_run_that_was_cut_short_says_so():
     for text in (short.summary(), short._repr_html_()):
         assert "Cut short by Ctrl-C" in text
     assert "Cut short" not in result.summary()
+
+
+def test_of_a_long_run_the_draws_that_were_judged_are_shown(tmp_path):
+    result = result_of()
+    modes = mode_report(labels=result.modes.labels[:, ::2], num_modes=2).located(result.draws[:, ::2])
+    long = type(result)(**{**vars(result), "modes": modes, "judged_every": 2})
+    long.to_html(tmp_path / "long.html")
+    assert "One draw in 2" in (tmp_path / "long.html").read_text(encoding="utf-8")
 
 
 def test_notebook_fragment_is_short(html):

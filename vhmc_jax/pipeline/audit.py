@@ -9,36 +9,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhmc_jax.diagnostics.draws import flatten_draws
-from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.modes.report import ModeReport
-from vhmc_jax.diagnostics.rhat import rhat
 from vhmc_jax.fit import GuideReport
 from vhmc_jax.guide import Mixture, host_of
+from vhmc_jax.pipeline.agreement import (
+    LEAST_SHARE,
+    LEAST_SHARE_AGAIN,
+    NUM_ERRORS,
+    Round,
+    chains_disagree,
+    rounds_disagree,
+)
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.produce import Produced
 
-HIGH_RHAT = 1.02
-"""R-hat of a coordinate or of the log density from which chains disagree. Independent draws, 64 chains of 1,000, give
-at most 1.003."""
 HIGH_MODE_RHAT, LEAST_WEIGHT = 1.05, 0.01
 """R-hat of a mode's indicator from which chains disagree about its weight, for modes of at least that weight."""
-LEAST_ESS = 400.0
-"""Effective size that a coordinate or the log density should have."""
-LEAST_SHARE, LEAST_SHARE_AGAIN = 0.0, 0.2
-"""The same as a share of the draws, in a first and in a second round. The second has to make up for what the first one
-could not do: a guide that fits, and not chains that are slow and have seen the same."""
-NUM_CANDIDATES = 2
-"""Coordinates whose effective size is computed: those of the greatest R-hat."""
 MANY_UNCOVERED = 0.08
 """Share of the population that the guide leaves uncovered from which it is said."""
-MORE_MASS, NUM_ERRORS = 3.0, 4.0
-"""The population's log evidence may be above that of the chains by so much, and by so many standard errors. Its
+MORE_MASS = 3.0
+"""The population's log evidence may be above that of the chains by so much, beside its errors. Its
 evidence is right on average, so that it is more than exp(3) times too great in one run of 20 at most. In 32 dimensions
 it was exp(1.5) times too great in one of two."""
-MORE_EVIDENCE = 0.02
-"""By how much, beside its errors, a second round may change the log evidence."""
 MANY_MODES = 128
 """With more modes a second round would take long, and find more of them."""
 MANY_UNDISCOVERED = 0.01
@@ -71,21 +64,6 @@ class Audit(NamedTuple):
     asks_again: bool
 
 
-class Round(NamedTuple):
-    """What an earlier round said, for a second one to agree with.
-
-    Attributes
-    ----------
-    produced
-        Its draws.
-    evidence
-        Its log evidence.
-    """
-
-    produced: Produced
-    evidence: Evidence
-
-
 def audit(
     frozen: Frozen, produced: Produced, report: ModeReport, evidence: Evidence, before: Round | None = None
 ) -> Audit:
@@ -109,11 +87,11 @@ def audit(
     Sentences, and whether to try again.
     """
     of_the_guide = (
-        *_chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
+        *chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
         *_modes_disagree(report, frozen.guide_report),
         *_jumps_fail(frozen, produced.infos),
         *_mass_is_missing(frozen, evidence),
-        *(() if before is None else _rounds_disagree(before, Round(produced, evidence))),
+        *(() if before is None else rounds_disagree(before, Round(produced, evidence))),
     )
     others = (
         *_modes_are_missing(frozen),
@@ -122,72 +100,6 @@ def audit(
         *evidence.notes,
     )
     return Audit((*of_the_guide, *others), bool(of_the_guide) and len(report.weights) <= MANY_MODES)
-
-
-def _chains_disagree(produced: Produced, least_share: float) -> list[str]:
-    """R-hat of every coordinate and of the log density, and the least of their effective sizes."""
-    x = np.asarray(flatten_draws(produced.draws), np.float64)
-    values = np.concatenate([x, np.asarray(produced.logdensities, np.float64)[..., None]], axis=-1)
-    if values.shape[1] < MIN_DRAWS or not np.isfinite(values).all():
-        return []
-    values = _squashed(values)
-    # Of the values and of their distances from the median, which tell whether chains agree about the spread. What is
-    # the same in every draw has no R-hat: a flat density, for instance.
-    pairs = values, np.abs(values)
-    rhats = np.nan_to_num(np.fmax(*(np.asarray(rhat(pair, "split")) for pair in pairs)), nan=0.0, posinf=np.inf)
-    names = [*(f"coordinate {i}" for i in range(x.shape[-1])), "the log density"]
-    worst = np.argsort(-rhats)
-    found = []
-    if rhats[worst[0]] > HIGH_RHAT:
-        found.append(
-            f"Chains disagree: R-hat of {names[worst[0]]} is {rhats[worst[0]]:.3f}, above {HIGH_RHAT}, and "
-            f"{int(np.sum(rhats > HIGH_RHAT))} of {len(rhats)} quantities are above it. Errors are too small. Raise "
-            "num_samples, or change variables."
-        )
-    chosen = [*worst[:NUM_CANDIDATES], *({len(rhats) - 1} - set(worst[:NUM_CANDIDATES]))]
-    sizes = np.nan_to_num([min(float(split_ess(pair[..., i])) for pair in pairs) for i in chosen], nan=np.inf)
-    num_draws = values.shape[0] * values.shape[1]
-    least = max(min(LEAST_ESS, num_draws / 4), least_share * num_draws)
-    if sizes.min() < least:
-        found.append(
-            f"The effective size of {names[chosen[int(np.argmin(sizes))]]} is {sizes.min():,.0f}, below {least:,.0f}: "
-            "raise num_samples."
-        )
-    return found
-
-
-def _rounds_disagree(first: Round, second: Round) -> list[str]:
-    """A second round may follow the first into its blind spot. It is trusted where both say the same."""
-    found = []
-    change = second.evidence.log_evidence - first.evidence.log_evidence
-    error = np.hypot(np.nan_to_num(first.evidence.error), np.nan_to_num(second.evidence.error))
-    if not abs(change) <= MORE_EVIDENCE + NUM_ERRORS * error:
-        found.append(
-            f"The second round changed the log evidence by {change:.2g}: the first one missed mass, and this one may "
-            "miss more. Raise num_samples, or change variables."
-        )
-    draws = [np.asarray(flatten_draws(of.produced.seen.draws), np.float64) for of in (first, second)]
-    middle, width = np.median(draws[1], axis=(0, 1)), np.std(draws[1], axis=(0, 1))
-    (mean, error), (new_mean, new_error) = (_means(np.arctan((x - middle) / np.fmax(width, 1e-30))) for x in draws)
-    z_scores = np.abs(new_mean - mean) / np.fmax(np.hypot(error, new_error), 1e-12)
-    if z_scores.max() > NUM_ERRORS:
-        found.append(
-            f"The two rounds disagree about coordinate {int(np.argmax(z_scores))} by {z_scores.max():.1f} standard "
-            "errors: raise num_samples, or change variables."
-        )
-    return found
-
-
-def _means(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of (chain, draw, ...), and their standard errors from the spread of the chains' means."""
-    means = values.mean(axis=1)
-    return means.mean(axis=0), means.std(axis=0) / np.sqrt(max(len(means) - 1, 1))
-
-
-def _squashed(values: np.ndarray) -> np.ndarray:
-    """Each component mapped into an interval, so that long tails do not hide behind an infinite variance."""
-    low, middle, high = np.quantile(values[:, ::10].reshape(-1, values.shape[-1]), (0.25, 0.5, 0.75), axis=0)
-    return np.arctan((values - middle) / np.where(high > low, high - low, 1.0))
 
 
 def _modes_disagree(report: ModeReport, fit: GuideReport) -> list[str]:

@@ -12,7 +12,8 @@ from vhmc_jax.diagnostics.evidence import Evidence, log_evidence
 from vhmc_jax.diagnostics.modes.labels import values_at
 from vhmc_jax.diagnostics.modes.report import ModeReport, mode_report
 from vhmc_jax.guide import HasComponents
-from vhmc_jax.pipeline.audit import Round, audit
+from vhmc_jax.pipeline.agreement import Round
+from vhmc_jax.pipeline.audit import audit
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.fit import FitOptions
-from vhmc_jax.pipeline.audit import Round
+from vhmc_jax.pipeline.agreement import Round
 from vhmc_jax.pipeline.discover import Discovered, rediscover
 from vhmc_jax.pipeline.fit import fit
 from vhmc_jax.pipeline.frozen import Frozen

@@ -23,8 +23,9 @@ CLOSE = 0.2
 REACH = 3.0
 """Beyond, a point is polished on its own account, whatever stands between."""
 
-MOST_MODES = 512
-"""The most modes that are told apart. Beyond, ends that belong to none of them are counted and no more."""
+MOST_MODES, LEAST_MOST, MOST_NUMBERS = 512, 16, 2_000_000
+"""The most modes that are told apart: so many, and fewer in high dimension, where their covariances have no more
+numbers than that. Beyond, ends that belong to none of them are counted and no more."""
 
 MOST_EDGES = 8
 """The most ends of a block that did not converge which are looked at, highest first: a maximum may lie at an edge."""
@@ -89,6 +90,7 @@ class FoundModes:
     def __init__(self, density: FlatDensity, scale: np.ndarray, tolerance: float):
         self._density = density
         self._scale = scale
+        self.most_modes = min(MOST_MODES, max(LEAST_MOST, MOST_NUMBERS // len(scale) ** 2))
         self._tolerance = np.asarray(tolerance, scale.dtype)
         self._eps = float(jnp.finfo(scale.dtype).eps)
         self.modes: list[FoundMode] = []
@@ -124,7 +126,7 @@ class FoundModes:
             self._take_in_ridge(heights, is_free)
             if not is_free[best]:
                 continue
-            if num_polished == most or len(self.modes) >= MOST_MODES:
+            if num_polished == most or len(self.modes) >= self.most_modes:
                 break
             num_polished += 1
             is_free[best] = False

@@ -13,7 +13,7 @@ from vhmc_jax.arguments import as_array, as_count
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity, require_gradient, require_scalar, unravel_rows
 from vhmc_jax.search.ascent import Ascent, ascend
-from vhmc_jax.search.merge import MOST_MODES, FoundMode, FoundModes
+from vhmc_jax.search.merge import FoundMode, FoundModes
 from vhmc_jax.search.population import Population
 from vhmc_jax.search.records import Failures, Modes
 from vhmc_jax.search.region import Starts, padded_blocks
@@ -174,6 +174,13 @@ def mode_of_mass(population: Population, modes: Modes) -> Modes:
     x = population.flat.astype(np.float64)
     covariance = np.cov(x.T, bias=True).reshape(x.shape[1], -1) + 1e-9 * np.diag(x.var(axis=0) + 1e-300)
     dtype = population.flat.dtype
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(covariance.astype(dtype)).all()
+    if not is_finite:
+        raise ValueError(
+            f"the density seems to be improper: particles ran off to {np.abs(x).max():.1g}, and it does not fall "
+            "there. Check that logdensity_fn has a finite integral"
+        )
     return modes._replace(
         positions=jax.tree.map(lambda leaf: leaf[best : best + 1], population.positions),
         logdensities=as_array(population.logdensities[best : best + 1], dtype),
@@ -226,7 +233,7 @@ def _masses(modes: list[FoundMode]) -> np.ndarray:
 
 
 def _is_enough(found: FoundModes) -> bool:
-    if not found.modes or len(found.modes) >= MOST_MODES:
+    if not found.modes or len(found.modes) >= found.most_modes:
         return True
     counts = np.array([mode.count for mode in found.modes])
     num_starts = counts.sum() + found.failures.total()
@@ -257,7 +264,7 @@ def _summary(found: FoundModes, template: PyTree) -> Modes:
     failures, masses = Failures(**found.failures), _masses(found.modes)
     counts = np.array([mode.count for mode in found.modes], int)
     undiscovered_mass = float(masses[counts <= 2].sum())
-    most = MOST_MODES if undiscovered_mass < HOPELESS else FEW_MODES
+    most = found.most_modes if undiscovered_mass < HOPELESS else FEW_MODES
     modes = [found.modes[i] for i in np.argsort(-masses)[:most] if masses[i] > NO_MASS]
     modes = sorted(modes, key=lambda mode: -mode.logdensity)
     dtype = jnp.result_type(*jax.tree.leaves(template))

@@ -19,6 +19,7 @@ from vhmc_jax.diagnostics.plots import (
     pyplot,
 )
 from vhmc_jax.fit.coverage import UNCOVERED_RATIO, log_ratios_of
+from vhmc_jax.pipeline.produce import one_in
 
 if TYPE_CHECKING:
     from vhmc_jax.pipeline.result import Result
@@ -49,12 +50,13 @@ def panels(result: "Result") -> dict[str, Callable[[Any], None]]:
 
     With one mode there are no weights and no moves to show, and the autocorrelation takes their place.
     """
-    components = named_components(result.draws)
-    names = _telling(result, components)
+    draws = one_in(result.judged_every, result.draws)
+    components = named_components(draws)
+    names = _telling(result, draws)
     chosen, first = {name: components[name] for name in names}, names[0]
     labels = np.asarray(result.modes.labels) if len(result.modes.weights) > 1 else None
 
-    def draws(ax: Any) -> None:
+    def scatter(ax: Any) -> None:
         if len(names) == 1:
             _histogram(ax, first, components[first], labels)
         else:
@@ -63,7 +65,7 @@ def panels(result: "Result") -> dict[str, Callable[[Any], None]]:
     def trace(ax: Any) -> None:
         plot_trace(chosen, component=first, labels=labels, ax=ax)
 
-    found = {"Draws by mode": draws}
+    found = {"Draws by mode": scatter}
     if len(result.modes.weights) > 1:
         found["Weights of the modes"] = lambda ax: _weights(ax, result)
         found["Moves between modes"] = lambda ax: plot_transitions(result.modes, ax=ax) and None
@@ -72,10 +74,10 @@ def panels(result: "Result") -> dict[str, Callable[[Any], None]]:
     return found | {"Trace of one chain": trace, "Does the guide cover the target?": lambda ax: _coverage(ax, result)}
 
 
-def _telling(result: "Result", components: dict[str, np.ndarray]) -> list[str]:
+def _telling(result: "Result", draws: Any) -> list[str]:
     """The two components in which the modes are farthest apart; of one mode, the first two that vary."""
-    report = result.modes
-    found = report.locations or locate(result.draws, report.labels, len(report.weights))
+    report, components = result.modes, named_components(draws)
+    found = report.locations or locate(draws, report.labels, len(report.weights))
     spreads = np.array([np.std(values, dtype=np.float64) for values in components.values()])
     weights = np.where(np.isfinite(found.means).all(axis=1), report.weights, 0.0)[:, None]
     middle = np.nansum(weights * np.nan_to_num(found.means), axis=0) / max(weights.sum(), 1e-300)
@@ -132,10 +134,11 @@ def _coverage(ax: Any, result: "Result") -> None:
     frozen, log_evidence = result.frozen, result.log_evidence - np.log(result.frozen.num_images)
     log_evidence = log_evidence if np.isfinite(log_evidence) else frozen.guide_report.log_evidence
     draws = result.unconstrained if result.representatives is None else result.representatives
-    x = np.asarray(flatten_draws(draws), np.float64)
+    positions, logdensities = one_in(result.judged_every, (draws, result.logdensities))
+    x = np.asarray(flatten_draws(positions), np.float64)
     x = x.reshape(-1, x.shape[-1])
     every = max(1, len(x) // MAX_POINTS)
-    heights = np.ravel(np.asarray(result.logdensities, np.float64))[::every]
+    heights = np.ravel(np.asarray(logdensities, np.float64))[::every]
     ratios = {"draws": heights - frozen.guide.on_host().at(x[::every]).log_prob - log_evidence}
     if frozen.population is not None:
         ratios["population"] = log_ratios_of(frozen.population, frozen.guide, log_evidence)

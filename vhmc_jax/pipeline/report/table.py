@@ -9,6 +9,7 @@ import numpy as np
 
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.diagnostics.summary import FORMATS, summary
+from vhmc_jax.pipeline.produce import one_in
 
 if TYPE_CHECKING:
     from vhmc_jax.pipeline.result import Result
@@ -104,7 +105,7 @@ def spread(mean: float, sd: float) -> Cell:
 
 def parameter_table(result: "Result") -> Table:
     """Moments, effective sizes and R-hat of every parameter."""
-    found = summary(result.draws)
+    found = summary(one_in(result.judged_every, result.draws))
     rows = [
         (Cell(name), *(number(getattr(found, key)[i], spec) for key, spec in FORMATS.items()))
         for i, name in enumerate(found.names[:MOST_ROWS])
