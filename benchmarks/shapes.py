@@ -5,7 +5,7 @@ and parallel tempering: the best by the truth of short runs), and as many evalua
 ours took less. A gradient and a density value are one evaluation each. A run is judged by the truth as in trust.py.
 Its effective size is that of the worst coordinate, or of the worst indicator of a mode where there are several modes.
 
-``sample`` takes no symmetries: the exchange of labels is left to its jumps.
+``sample`` is not told of symmetries: the exchange of labels is left to its jumps.
 
 Every run is a process of its own with a timeout of processor time, which other programs do not change.
 ``out/shapes.json`` keeps every run: samplers and densities that are named run anew, and the others are kept.

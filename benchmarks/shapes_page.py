@@ -23,7 +23,7 @@ is the quantity with the largest deviation, z its deviation in standard errors. 
 evaluations of the worst coordinate, or of the worst indicator of a mode where there are several modes; that of a wrong
 run stands in brackets. Seconds include compiling for VHMC alone.
 
-The posteriors of labels run without symmetries, which `sample` does not take.
+The posteriors of labels run without `symmetries`.
 
 {bars}
 

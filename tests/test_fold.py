@@ -10,6 +10,7 @@ from scipy import stats
 
 import vhmc_jax as vj
 from vhmc_jax.pipeline.fold import FoldedDistribution, FoldedSampler, fold
+from vhmc_jax.store.stitched import Stitched
 
 KEY = jax.random.key(17)
 LABELS = vj.permutations({"mean": 0, "size": 0})
@@ -97,6 +98,17 @@ def test_a_draw_has_one_image_whichever_draws_are_beside_it(folded, draws):
     whole = folded.unfold(few)
     part = folded.unfold(jax.tree.map(lambda leaf: leaf[:, 10:20], few))
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[:, 10:20], b), whole, part)
+
+
+def test_draws_on_disk_are_unfolded_where_they_are_read(folded, draws):
+    whole = jax.tree.map(lambda leaf: np.asarray(leaf[:3, :40]), draws)
+    pieces = jax.tree.map(lambda leaf: np.split(leaf, [15], axis=1), whole)
+    stitched = {
+        name: Stitched([lambda part=part: part for part in parts], [15, 25], (3, 3), parts[0].dtype)
+        for name, parts in pieces.items()
+    }
+    found, expected = folded.unfold(stitched), folded.unfold(whole)
+    np.testing.assert_array_equal(found["mean"][:, 10:30:5], expected["mean"][:, 10:30:5])
 
 
 def test_regions():
