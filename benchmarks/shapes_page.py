@@ -65,7 +65,7 @@ def _table(shape: Shape, names: Sequence[str], records: dict[str, Any]) -> str:
     """The rows of one density, a sampler a row."""
     rows, density = [], shape.case.name
     for name in names:
-        runs = records[name].get(density, [])
+        runs = records[name].get(shape.case.name, [])
         if not runs:
             continue
         counts: dict[str, int] = {}
