@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROO
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
 MOST_LINES = 120
-SKETCHES = ("docs/long_runs.md",)
+SKETCHES = ("docs/how_to/long_runs.md",)
 """Pages whose code needs a cluster, or hours: it is compiled, and not run."""
 
 

@@ -32,7 +32,7 @@ MORE_MASS = 3.0
 """The population's log evidence may be above that of the chains by so much, beside its errors. Its
 evidence is right on average, so that it is more than exp(3) times too great in one run of 20 at most. In 32 dimensions
 it was exp(1.5) times too great in one of two."""
-MANY_MODES = 128
+MANY_MODES = 60
 """With more modes a second round would take long, and find more of them."""
 MANY_UNDISCOVERED = 0.01
 """Mass of the modes that were seen once or twice by the search from which it is said."""
