@@ -5,12 +5,12 @@ and parallel tempering: the best by the truth of short runs), and as many evalua
 ours took less. A gradient and a density value are one evaluation each. A run is judged by the truth as in trust.py.
 Its effective size is that of the worst coordinate, or of the worst indicator of a mode where there are several modes.
 
-``sample`` takes no symmetries: the exchange of labels is left to its jumps.
+``ours`` is not told of symmetries: the exchange of labels is left to its jumps. ``symmetric`` is, where there are any.
 
 Every run is a process of its own with a timeout of processor time, which other programs do not change.
 ``out/shapes.json`` keeps every run: samplers and densities that are named run anew, and the others are kept.
 
-    python benchmarks/shapes.py [--samplers ours nuts smc tempering] [--only banana funnel] [--seeds 1] [--page FILE]
+    python benchmarks/shapes.py [--samplers ours symmetric nuts] [--only banana funnel] [--seeds 1] [--page FILE]
     python benchmarks/shapes.py --check-truths
 """
 
@@ -40,7 +40,7 @@ from trust_verdict import judge
 import vhmc_jax as vj
 
 OUT = Path(__file__).resolve().parents[1] / "out" / "shapes.json"
-SAMPLERS = ("ours", "nuts", "smc", "tempering")
+SAMPLERS = ("ours", "symmetric", "nuts", "smc", "tempering")
 LEAST_EVALUATIONS = 1_000_000
 PACKAGES = ("jax", "blackjax", "tfp-nightly")
 COMMIT = commit("benchmarks")
@@ -75,7 +75,8 @@ def main() -> None:
         check_truths([shape.case for shape in shapes])
     for name in options.samplers:
         for shape in shapes:
-            run_all_seeds(name, shape.case.name, options)
+            if name != "symmetric" or shape.symmetries is not None:
+                run_all_seeds(name, shape.case.name, options)
     if options.page:
         write_page(options.page, SHAPES, read())
 
@@ -138,7 +139,10 @@ def run_here(name: str, density_name: str, seed: int, evaluations: float) -> dic
     shape = next(shape for shape in SHAPES if shape.case.name == density_name)
     density, started = shape.case.build(), time.perf_counter()
     try:
-        run = run_ours(density, seed) if name == "ours" else run_peer(name, shape, density, evaluations, seed)
+        if name in ("ours", "symmetric"):
+            run = run_ours(density, seed, shape.symmetries if name == "symmetric" else None)
+        else:
+            run = run_peer(name, shape, density, evaluations, seed)
         record = judged(shape, density, run)
     except Exception as error:
         record = {"verdict": "failed", "message": traceback.format_exception_only(error)[-1].strip()}

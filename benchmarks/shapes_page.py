@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 from trust_densities.shapes import Shape
 
-LABELS = {"ours": "VHMC", "nuts": "NUTS", "smc": "tempered SMC", "tempering": "parallel tempering"}
+LABELS = {
+    "ours": "VHMC",
+    "symmetric": "VHMC with symmetries",
+    "nuts": "NUTS",
+    "smc": "tempered SMC",
+    "tempering": "parallel tempering",
+}
+PEERS = ("nuts", "smc", "tempering")
 PAGE = """# Modes of any shape
 
 `vj.sample` with its defaults beside BlackJAX's NUTS (window adaptation) and tempered SMC, and parallel tempering of
@@ -23,7 +30,7 @@ is the quantity with the largest deviation, z its deviation in standard errors. 
 evaluations of the worst coordinate, or of the worst indicator of a mode where there are several modes; that of a wrong
 run stands in brackets. Seconds include compiling for VHMC alone.
 
-The posteriors of labels run without symmetries, which `sample` does not take.
+The posteriors of labels run with `symmetries=vj.permutations()` too, which the bars do not count.
 
 {bars}
 
@@ -58,7 +65,7 @@ def _table(shape: Shape, names: Sequence[str], records: dict[str, Any]) -> str:
     """The rows of one density, a sampler a row."""
     rows, density = [], shape.case.name
     for name in names:
-        runs = records[name].get(density, [])
+        runs = records[name].get(shape.case.name, [])
         if not runs:
             continue
         counts: dict[str, int] = {}
@@ -116,7 +123,7 @@ def _score(runs: Sequence[dict[str, Any]]) -> float:
 def _bars(shapes: Sequence[Shape], records: dict[str, Any]) -> str:
     """What was asked for, and what came."""
     ours = records.get("ours", {})
-    peers = [name for name in LABELS if name != "ours" and name in records]
+    peers = [name for name in PEERS if name in records]
     right = [shape for shape in shapes if _is_right(ours.get(shape.case.name, []))]
     by_peer = [s for s in shapes if any(_is_right(records[name].get(s.case.name, [])) for name in peers)]
     lines = [
@@ -143,7 +150,7 @@ def _bars(shapes: Sequence[Shape], records: dict[str, Any]) -> str:
     )
     missing = [
         f"{LABELS[name]} on {', '.join(left)}"
-        for name in LABELS
+        for name in ("ours", *PEERS)
         if (left := [s.case.name for s in shapes if s.modes or name in ("ours", "nuts")
                      if s.case.name not in records.get(name, {})])
     ]  # fmt: skip

@@ -80,10 +80,11 @@ class Target:
         return self.target.logdensity(x) - self.log_prior(x)
 
 
-def run_ours(density: Density, seed: int) -> Run:
-    """``vj.sample`` with its defaults."""
+def run_ours(density: Density, seed: int, symmetries: Any = None) -> Run:
+    """``vj.sample`` with its defaults, and with symmetries where they are given."""
     started = time.perf_counter()
-    result = vj.sample(jax.random.key(seed), density.logdensity, density.region, progress=False)
+    key = jax.random.key(seed)
+    result = vj.sample(key, density.logdensity, density.region, symmetries=symmetries, progress=False)
     seconds = time.perf_counter() - started
     return Run(
         np.asarray(result.draws),

@@ -1,8 +1,9 @@
 """Twenty densities whose modes are bent, heavy-tailed, symmetric or too many to list."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import vhmc_jax as vj
 from trust_densities import curved, hierarchies, labels, mixtures, products, tails
 from trust_densities.fields import lattice
 from trust_densities.record import Case, cube
@@ -21,11 +22,14 @@ class Shape(NamedTuple):
         Names of the quantities that tell its modes apart; none where there is one mode.
     width
         Standard deviation of a mode, about: the scale of the coldest replica in parallel tempering.
+    symmetries
+        What leaves the density as it is, as ``sample`` takes it; None where a run without them is enough.
     """
 
     case: Case
     modes: tuple[str, ...]
     width: float
+    symmetries: Any = None
 
 
 def unimodal(name: str, build: object, width: float = 1.0) -> Shape:
@@ -57,7 +61,8 @@ SHAPES = [
     multimodal("φ⁴ chain d = 100", partial(products.chain, 100, 0.0), ("P(x50 < 0.005)",), 0.1),
     multimodal("φ⁴ lattice 14 × 14", lattice, ("P(mean > 0)",), 0.2),
     multimodal("sensors d = 8", sensors, ("P(x0 < 0.4)", "P(x4 < 0.5)"), 0.05),
-    *(multimodal(f"labels K = {k}", partial(labels.labels, k), ORDERS, 0.35) for k in labels.CENTRES),
+    *(multimodal(f"labels K = {k}", partial(labels.labels, k), ORDERS, 0.35)._replace(symmetries=vj.permutations())
+      for k in labels.CENTRES),
     multimodal("1024 modes d = 10", partial(products.signs, 10), ("P(x0 < 0)", "P(x9 < 0)"), 0.6),
 ]  # fmt: skip
 """In the order of the table: nine with one mode, eleven with several."""

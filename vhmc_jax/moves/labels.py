@@ -26,35 +26,38 @@ class Labels:
         ``"permutations"`` or ``"signs"``.
     axes
         The axis of each leaf that carries the label, as the pair of leaves and structure.
+    written
+        Numbers of these leaves in the order in which the user wrote them: JAX sorts the names of a dict.
     """
 
     kind: str
     axes: tuple[Any, Any]
+    written: tuple[int, ...]
 
     def draw(self, rng_key: PRNGKey, position: PyTree) -> Image:
         """One of them, each as likely as another."""
-        key, num = random.as_jax_key(rng_key), self._num_labels(position)
+        key, num = random.as_jax_key(rng_key), self.num_labels(position)
         if self.kind == "permutations":
-            return self._image(jax.random.permutation(key, num), position)
-        return self._image(jax.random.bernoulli(key, 0.5, (num,)), position)
+            return self.image(jax.random.permutation(key, num), position)
+        return self.image(jax.random.bernoulli(key, 0.5, (num,)), position)
 
     def generators(self, position: PyTree) -> list[tuple[str, Callable]]:
         """Exchanges of neighbours, or a sign of each label: from them come all."""
-        num = self._num_labels(position)
+        num = self.num_labels(position)
         if self.kind == "permutations":
             exchanges = [np.r_[:k, k + 1, k, k + 2 : num] for k in range(num - 1)]
             return [
-                (f"the exchange of labels {k} and {k + 1}", functools.partial(self._image, each))
+                (f"the exchange of labels {k} and {k + 1}", functools.partial(self.image, each))
                 for k, each in enumerate(exchanges)
             ]
-        return [(f"the sign of label {k}", functools.partial(self._image, np.arange(num) == k)) for k in range(num)]
+        return [(f"the sign of label {k}", functools.partial(self.image, np.arange(num) == k)) for k in range(num)]
 
     def check(self, position: PyTree) -> None:
         """Raise unless the axes fit the position and carry the same number of labels."""
-        self._num_labels(position)
+        self.num_labels(position)
 
-    def _image(self, choice: Any, position: PyTree) -> Image:
-        """Permuted labels, or changed signs where the choice holds."""
+    def image(self, choice: Any, position: PyTree) -> Image:
+        """Labels in the order chosen, or changed signs where the choice holds."""
 
         def act(axes: Any, leaf: Array) -> Array:
             for axis in axes:
@@ -66,24 +69,32 @@ class Labels:
             return leaf
 
         leaves, tree = jax.tree.flatten(position)
-        image = [act(axes, leaf) for axes, leaf in zip(self._axes_of_leaves(position), leaves, strict=True)]
+        image = [act(axes, leaf) for axes, leaf in zip(self.axes_of_leaves(position), leaves, strict=True)]
         return Image(jax.tree.unflatten(tree, image), jnp.zeros((), jnp.result_type(leaves[0])))
 
-    def _axes_of_leaves(self, position: PyTree) -> list[tuple[int, ...]]:
-        axes = jax.tree.unflatten(self.axes[1], self.axes[0])
-        try:
-            spread = jax.tree.broadcast(axes, position, is_leaf=_is_none)
-        except ValueError as error:
-            raise ValueError(f"axes must be a prefix of the position {describe(position)}, got {axes}") from error
-        return [
-            () if each is None else (each,) if isinstance(each, int) else tuple(sorted(each))
-            for each in jax.tree.leaves(spread, is_leaf=_is_none)
-        ]
+    def axes_of_leaves(self, position: PyTree) -> list[tuple[int, ...]]:
+        """The axes of each leaf of a position that carry the label."""
+        found = (self.axes[0][number] for number in self._spread(position))
+        return [() if each is None else (each,) if isinstance(each, int) else tuple(sorted(each)) for each in found]
 
-    def _num_labels(self, position: PyTree) -> int:
+    def leaves_as_written(self, position: PyTree) -> list[int]:
+        """Numbers of the leaves of a position in the order in which the user wrote their axes."""
+        spread = self._spread(position)
+        return sorted(range(len(spread)), key=lambda leaf: (self.written.index(spread[leaf]), leaf))
+
+    def _spread(self, position: PyTree) -> list[int]:
+        """For each leaf of a position, which of the given axes is its own."""
+        leaves, structure = self.axes
+        try:
+            return jax.tree.leaves(jax.tree.broadcast(jax.tree.unflatten(structure, range(len(leaves))), position))
+        except ValueError as error:
+            axes = jax.tree.unflatten(structure, leaves)
+            raise ValueError(f"axes must be a prefix of the position {describe(position)}, got {axes}") from error
+
+    def num_labels(self, position: PyTree) -> int:
         """The number of labels, or an error where leaves have different ones."""
         sizes = set()
-        for axes, leaf in zip(self._axes_of_leaves(position), jax.tree.leaves(position), strict=True):
+        for axes, leaf in zip(self.axes_of_leaves(position), jax.tree.leaves(position), strict=True):
             for axis in axes:
                 if not -leaf.ndim <= axis < leaf.ndim:
                     raise ValueError(f"axes must name axes of the leaves, got {axis} for a leaf of shape {leaf.shape}")
@@ -102,7 +113,16 @@ def labels_of(kind: str, axes: Any) -> Labels:
             raise TypeError(f"axes must be integers, sets of integers or None, got {leaf!r}")
     if all(leaf is None for leaf in leaves):
         raise ValueError(f"axes must name an axis of at least one leaf, got {axes}")
-    return Labels(kind, (tuple(frozenset(leaf) if isinstance(leaf, set) else leaf for leaf in leaves), structure))
+    frozen = tuple(frozenset(leaf) if isinstance(leaf, set) else leaf for leaf in leaves)
+    numbers = jax.tree.unflatten(structure, range(len(leaves)))
+    return Labels(kind, (frozen, structure), tuple(_as_written(numbers, axes)))
+
+
+def _as_written(numbers: Any, axes: Any) -> list[int]:
+    """Numbers of leaves, those of dicts in the order of the user's."""
+    if isinstance(axes, dict):
+        return [number for name in axes for number in _as_written(numbers[name], axes[name])]
+    return jax.tree.leaves(numbers)
 
 
 def _is_none(value: Any) -> bool:

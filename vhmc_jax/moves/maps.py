@@ -55,7 +55,7 @@ class Maps:
 
     def check(self, position: PyTree) -> None:
         """Raise unless each map keeps the structure and has its inverse among the maps, seen at test points."""
-        points = _test_points(position)
+        points = points_around(position)
         for number, function in enumerate(self.functions):
             value = jax.eval_shape(function, position)
             if _shapes(value) != _shapes(position):
@@ -96,13 +96,14 @@ def flat_of(position: PyTree) -> Array:
     return ravel_pytree(position)[0]
 
 
-def _test_points(position: PyTree) -> PyTree:
+def points_around(position: PyTree, number: int = 4) -> PyTree:
     """A few points around the position, or around zero where it is traced."""
     with jax.ensure_compile_time_eval():
         generator = np.random.default_rng(0)
         return jax.tree.map(
             lambda leaf: jnp.asarray(
-                generator.normal(size=(4, *leaf.shape)) + (np.asarray(leaf) if is_concrete(leaf) else 0.0), leaf.dtype
+                generator.normal(size=(number, *leaf.shape)) + (np.asarray(leaf) if is_concrete(leaf) else 0.0),
+                leaf.dtype,
             ),
             position,
         )

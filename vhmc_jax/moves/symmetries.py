@@ -162,7 +162,7 @@ def permutations(axes: Any = 0) -> Symmetries:
 
     Returns
     -------
-    The symmetries, for ``symmetry``.
+    The symmetries, for ``sample`` and ``symmetry``.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def signs(axes: Any = 0) -> Symmetries:
 
     Returns
     -------
-    The symmetries, for ``symmetry``. For one sign of everything the map ``lambda x: -x`` serves.
+    The symmetries, for ``sample`` and ``symmetry``. For one sign of everything the map ``lambda x: -x`` serves.
 
     Examples
     --------

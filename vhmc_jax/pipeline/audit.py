@@ -170,7 +170,7 @@ def _modes_are_missing(frozen: Frozen) -> list[str]:
         return []
     return [
         f"Modes with {modes.undiscovered_mass:.1%} of the mass were seen only once or twice in {modes.num_starts:,} "
-        "starts: there are others. Raise num_starts, or use fewer modes by symmetry."
+        "starts: there are others. Raise num_starts, or give symmetries that the modes have."
     ]
 
 

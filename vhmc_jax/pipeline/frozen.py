@@ -45,6 +45,8 @@ class Frozen(NamedTuple):
         A small population, for a second opinion on where the mass is; None where there is none.
     notes
         Sentences about the search: what may be wrong, and what to do about it.
+    num_images
+        With symmetries, the images of a position: all that is here is about one of them.
     """
 
     modes: Modes
@@ -60,6 +62,7 @@ class Frozen(NamedTuple):
     acceptance_rate: float
     population: Population | None
     notes: tuple[str, ...]
+    num_images: int = 1
 
     def kernel(self, logdensity_fn: Callable) -> Kernel:
         """The frozen VHMC kernel on a log density: the one it was made for, or another with the same modes."""

@@ -59,6 +59,9 @@ class Result:
     judged_every
         One draw in so many was judged: all of them, but of a run of millions. Mode report, evidence, summary and ArviZ
         have these draws.
+    representatives
+        With symmetries, positions as the chains had them: of all images of each draw the one with labels in order, or
+        positive signs. Modes and frozen are about these. None without symmetries.
     """
 
     draws: PyTree
@@ -75,6 +78,7 @@ class Result:
     next_iteration: int
     problem: Problem
     judged_every: int = 1
+    representatives: PyTree | None = None
 
     @property
     def is_trusted(self) -> bool:
@@ -96,11 +100,23 @@ class Result:
         """Gradients of all phases."""
         return sum(phase.num_gradients for phase in self.phases)
 
+    @property
+    def symmetry_notes(self) -> tuple[str, ...]:
+        """A sentence on what a mode stands for, where there are symmetries."""
+        number = self.frozen.num_images
+        if number == 1:
+            return ()
+        return (
+            f"Each mode stands for its {number:,} images under the symmetries, and its weight is that of all of them. "
+            "Draws and evidence cover all images.",
+        )
+
     def summary(self) -> str:
         """Modes, moments, evidence, cost and warnings as text."""
         parts = [] if self.is_complete else [CUT_SHORT]
         parts += [
             str(self.modes),
+            *self.symmetry_notes,
             str(summary(one_in(self.judged_every, self.draws))),
             _evidence(self.evidence),
             _cost_table(self.phases),

@@ -12,6 +12,7 @@ from vhmc_jax.models.problem import Problem, as_problem
 from vhmc_jax.pipeline.checks import check_call, checked_guide
 from vhmc_jax.pipeline.discover import Discovered, discover
 from vhmc_jax.pipeline.fit import fit, take
+from vhmc_jax.pipeline.fold import Fold, fold
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.identity import stored_at
 from vhmc_jax.pipeline.judge import judge
@@ -41,6 +42,7 @@ def sample(
     friction: float | None = None,
     guide: Any = None,
     frozen: Frozen | None = None,
+    symmetries: Any = None,
     progress: bool = True,
     store: Any = None,
     resume: str = "same",
@@ -92,7 +94,12 @@ def sample(
         ``ravel_pytree``, normalised. It is audited as a fitted one is.
     frozen
         ``result.frozen`` of an earlier call: produce with it, without searching and fitting again. What the fit would
-        have decided is then not for the caller to give.
+        have decided is then not for the caller to give, but for the symmetries, which are given again.
+    symmetries
+        Maps that leave the density as it is, as ``vj.symmetry`` takes them: ``vj.permutations(...)``,
+        ``vj.signs(...)``, maps that preserve volume. Of all images of a position one is sampled; the draws and the
+        evidence cover all of them, and the mode report counts a mode and its images as one. Labels are put in the order
+        of the first parameter that is named. A map that changes the density is an error.
     progress
         Whether to show what is going on. Ctrl-C or SIGTERM from production on return the draws so far in any case.
     store
@@ -138,9 +145,11 @@ def sample(
     given: dict[str, Any] = {"num_starts": num_starts, "num_pilot": num_pilot, "jump_probability": jump_probability}
     _require_one_way(region, frozen, given | {"friction": friction, "guide": guide} | fit_options)
     guide = None if guide is None else checked_guide(guide, region, num_pilot, store)
-    logdensity_fn, budget = problem.logdensity_fn, as_count("max_evaluations", max_evaluations, 1)
+    budget = as_count("max_evaluations", max_evaluations, 1)
+    folded = fold(rng_key, problem.logdensity_fn, region, frozen, symmetries)
+    logdensity_fn, region = folded.logdensity_fn, folded.region
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
-    settings |= {} if guide is None else {"guide": digest_of(guide)}
+    settings |= folded.settings | ({} if guide is None else {"guide": digest_of(guide)})
     hosts = Hosts.of(mesh_of(devices, num_chains))
     stored = stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings)
     phases = Phases(progress and hosts.number == 0, stored, hosts)
@@ -152,6 +161,7 @@ def sample(
     found: Discovered | None = None
     if frozen is None:
         found = phases.run("discover", discover, key_discover, *call.search)
+        folded.check(found.modes.positions)
         if guide is None:
             fitted = phases.run("fit", fit, key_fit, *call.target, found, options)
         else:
@@ -169,22 +179,24 @@ def sample(
         phases.finish(answer.notes)
     for note in answer.notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
-    return _result(problem, answer, phases)
+    return _result(problem, folded, answer, phases)
 
 
-def _result(problem: Problem, answer: Answer, phases: Phases) -> Result:
-    """The answer as the user knows it: by the names of the problem."""
+def _result(problem: Problem, folded: Fold, answer: Answer, phases: Phases) -> Result:
+    """The answer as the user knows it: by the names of the problem, and for all images under its symmetries."""
     frozen, produced, judged = answer
-    draws = problem.constrained(produced.draws)
-    seen = draws if produced.judged_every == 1 else problem.constrained(produced.seen.draws)
+    unconstrained = folded.unfold(produced.draws)
+    draws = problem.constrained(unconstrained)
+    is_seen = folded.domain is None and produced.judged_every == 1
+    seen = draws if is_seen else problem.constrained(produced.seen.draws)
     return Result(
         draws=draws,
-        unconstrained=produced.draws,
+        unconstrained=unconstrained,
         infos=produced.infos,
         logdensities=produced.logdensities,
         modes=judged.modes.located(seen),
-        evidence=judged.evidence,
-        frozen=frozen,
+        evidence=folded.whole_evidence(judged.evidence),
+        frozen=frozen._replace(num_images=folded.num_images),
         phases=phases.done,
         warnings=answer.notes,
         is_complete=produced.is_complete,
@@ -192,6 +204,7 @@ def _result(problem: Problem, answer: Answer, phases: Phases) -> Result:
         next_iteration=produced.next_iteration,
         problem=problem,
         judged_every=produced.judged_every,
+        representatives=None if folded.domain is None else produced.draws,
     )
 
 

@@ -130,9 +130,11 @@ def _weights(ax: Any, result: "Result") -> None:
 
 def _coverage(ax: Any, result: "Result") -> None:
     """How many times denser the target is than the guide, at the draws and at the population that audits the guide."""
-    frozen, log_evidence = result.frozen, result.log_evidence
+    # Guide and population are about one of all images under symmetries.
+    frozen, log_evidence = result.frozen, result.log_evidence - np.log(result.frozen.num_images)
     log_evidence = log_evidence if np.isfinite(log_evidence) else frozen.guide_report.log_evidence
-    positions, logdensities = one_in(result.judged_every, (result.unconstrained, result.logdensities))
+    draws = result.unconstrained if result.representatives is None else result.representatives
+    positions, logdensities = one_in(result.judged_every, (draws, result.logdensities))
     x = np.asarray(flatten_draws(positions), np.float64)
     x = x.reshape(-1, x.shape[-1])
     every = max(1, len(x) // MAX_POINTS)

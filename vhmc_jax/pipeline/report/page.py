@@ -74,7 +74,7 @@ def page(result: "Result") -> str:
         "Settings": table_of(_settings(result)),
         "Versions": table_of(_versions()),
     }
-    notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (*result.symmetry_notes, *report.notes))
     body = (
         f"<h1>{escape(title)}</h1>"
         f'<section class="verdict{"" if result.is_trusted else " warned"}">{verdict(result)}'

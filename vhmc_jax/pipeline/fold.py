@@ -1,0 +1,256 @@
+"""Folding: with symmetries, one of all images of each position is sampled, and the draws are spread over all of them.
+
+Notation: G the group of n symmetries, F its fundamental domain, π the density, π(g x) = π(x). If X has the density
+n π on F, and g is drawn from G uniformly, then g X has the density π.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vhmc_jax import random
+from vhmc_jax.base import Array, PyTree, as_pytree_function
+from vhmc_jax.diagnostics.evidence import Evidence
+from vhmc_jax.moves.domain import Domain, domain_of
+from vhmc_jax.moves.maps import flat_of
+from vhmc_jax.moves.symmetries import Symmetries, as_symmetries
+from vhmc_jax.pipeline.frozen import Frozen
+from vhmc_jax.search.region import Box, Starts
+from vhmc_jax.store.stitched import is_stitched, mapped
+
+NUM_CHECKED = 64
+"""Starts at which a claimed symmetry is checked."""
+SINGLE_TOLERANCE, DOUBLE_TOLERANCE = 1e-3, 1e-6
+"""How far log densities of images may differ, relative to 1 + their size: sums of
+thousands of terms in another order stay far below."""
+KEY_NUMBER = 2**31 - 1
+"""Told from the keys of the phases by this number."""
+
+
+class Fold(NamedTuple):
+    """What a call of ``sample`` samples, and the way back to what its user asked for.
+
+    Attributes
+    ----------
+    logdensity_fn
+        The log density on the domain, −∞ elsewhere; that of the user where there are no symmetries.
+    region
+        The region, each start in the domain.
+    whole
+        The log density of the user.
+    symmetries
+        What leaves it as it is; None for nothing.
+    domain
+        One of all images of each position; None without symmetries.
+    rng_key
+        Key of the images that are drawn.
+    """
+
+    logdensity_fn: Callable
+    region: PyTree | Callable
+    whole: Callable
+    symmetries: Symmetries | None
+    domain: Domain | None
+    rng_key: Array
+
+    @property
+    def num_images(self) -> int:
+        """Images of a position, itself among them."""
+        return 1 if self.domain is None else self.domain.num_images
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What tells this call from another one."""
+        return {} if self.domain is None else {"symmetries": f"{self.num_images} images"}
+
+    def check(self, positions: PyTree) -> None:
+        """Raise where a map changes the log density at positions on a leading axis."""
+        if self.symmetries is None or self.domain is None or not len(jax.tree.leaves(positions)[0]):
+            return
+        if (found := _broken(self.symmetries, self.whole, positions)) is not None:
+            name, before, after = found
+            raise ValueError(
+                f"symmetries must leave the density as it is, and {name} does not: the log density is {before:.8g} at "
+                f"one point and {after:.8g} at its image. Often a prior, or a change of variables, tells labels apart"
+            )
+
+    def unfold(self, draws: PyTree) -> PyTree:
+        """Draws (chain, draw, ...), each replaced by one of its images at random; always the same of the same draw."""
+        if self.domain is None:
+            return draws
+        unfold = functools.partial(_unfolded, self.domain, self.rng_key)
+        return mapped(unfold, draws) if is_stitched(draws) else unfold(draws)
+
+    def whole_evidence(self, evidence: Evidence) -> Evidence:
+        """The evidence of the user's density, which has as much mass in each image of the domain."""
+        more = math.log(self.num_images)
+        return evidence._replace(log_evidence=evidence.log_evidence + more, importance=evidence.importance + more)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FoldedDensity:
+    """A log density on a domain, −∞ elsewhere.
+
+    Attributes
+    ----------
+    logdensity_fn
+        The log density.
+    domain
+        The domain.
+    """
+
+    logdensity_fn: Callable
+    domain: Domain
+
+    def __call__(self, position: PyTree) -> Array:
+        """Its value."""
+        value = self.logdensity_fn(position)
+        return jnp.where(self.domain.contains(position), value, jnp.asarray(-jnp.inf, jnp.result_type(value)))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FoldedSampler:
+    """A sampler of positions in a domain.
+
+    Attributes
+    ----------
+    sampler
+        From a key to a position.
+    domain
+        The domain.
+    """
+
+    sampler: Callable
+    domain: Domain
+
+    def __call__(self, rng_key: Array) -> PyTree:
+        """The representative of a position that is drawn."""
+        return self.domain.representative(self.sampler(rng_key))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FoldedDistribution(FoldedSampler):
+    """A sampler that draws from a density which has the symmetries.
+
+    Attributes
+    ----------
+    sampler
+        From a key to a position.
+    domain
+        The domain.
+    whole_log_prob
+        Log density of the sampler.
+    """
+
+    whole_log_prob: Callable
+
+    def log_prob(self, position: PyTree) -> Array:
+        """Log density of a position in the domain. Outside, where nothing is sampled, it goes on smoothly."""
+        return self.whole_log_prob(position) + math.log(self.domain.num_images)
+
+
+def fold(
+    rng_key: Array, logdensity_fn: Callable, region: PyTree | Callable | None, frozen: Frozen | None, symmetries: Any
+) -> Fold:
+    """Fold a density and a region, and check the symmetries at starts.
+
+    Parameters
+    ----------
+    rng_key
+        Key of the call.
+    logdensity_fn, region, frozen, symmetries
+        As for ``sample``.
+
+    Returns
+    -------
+    The fold. Without symmetries it leaves everything as it is.
+    """
+    if symmetries is None:
+        _require_same_images(frozen, 1)
+        return Fold(logdensity_fn, region, logdensity_fn, None, None, rng_key)
+    key = random.as_jax_key(random.fold_in(rng_key, KEY_NUMBER))
+    template = Starts(key, region, None).template if frozen is None else frozen.modes.template
+    symmetries = as_symmetries(symmetries)
+    domain = domain_of(symmetries, template)
+    _require_same_images(frozen, domain.num_images)
+    folded, positions = region, None
+    if callable(region):
+        positions = jax.vmap(region)(jax.random.split(key, NUM_CHECKED))
+        folded = _folded_sampler(region, domain, symmetries, positions)
+    elif frozen is None:
+        positions = jax.tree.map(lambda leaf: jnp.asarray(leaf)[:NUM_CHECKED], region)
+        folded = jax.vmap(domain.representative)(jax.tree.map(jnp.asarray, region))
+    else:
+        positions = frozen.modes.positions
+    found = Fold(FoldedDensity(logdensity_fn, domain), folded, logdensity_fn, symmetries, domain, key)
+    found.check(positions)
+    return found
+
+
+def _folded_sampler(region: Callable, domain: Domain, symmetries: Symmetries, positions: PyTree) -> FoldedSampler:
+    """The sampler, with its density where that has the symmetries and is smooth: that of a box has walls."""
+    sampler, log_prob = as_pytree_function(region), getattr(region, "log_prob", None)
+    if log_prob is None or isinstance(region, Box):
+        return FoldedSampler(sampler, domain)
+    log_prob = as_pytree_function(log_prob)
+    if _broken(symmetries, log_prob, positions) is not None:
+        return FoldedSampler(sampler, domain)
+    return FoldedDistribution(sampler, domain, log_prob)
+
+
+def _require_same_images(frozen: Frozen | None, number: int) -> None:
+    """Raise where frozen was made with other symmetries."""
+    if isinstance(frozen, Frozen) and frozen.num_images != number:
+        raise ValueError(
+            f"symmetries must be those with which frozen was made, of {frozen.num_images} images, got {number}: give "
+            "the same to each call"
+        )
+
+
+def _broken(symmetries: Symmetries, logdensity_fn: Callable, positions: PyTree) -> tuple[str, float, float] | None:
+    """Name of the map that changes the density most, with the values there; None where none does beyond rounding."""
+    names, maps = zip(*symmetries.generators(jax.tree.map(lambda leaf: leaf[0], positions)), strict=True)
+
+    @jax.jit
+    def values(positions: PyTree) -> Array:
+        def at(position: PyTree) -> Array:
+            images = [act(position).position for act in maps]
+            return jnp.stack([jnp.asarray(logdensity_fn(each)) for each in (position, *images)])
+
+        return jax.vmap(at)(positions)
+
+    found = np.asarray(values(positions))
+    is_single = found.dtype == np.float32 or any(leaf.dtype == np.float32 for leaf in jax.tree.leaves(positions))
+    tolerance = SINGLE_TOLERANCE if is_single else DOUBLE_TOLERANCE
+    found = np.nan_to_num(found.astype(np.float64), nan=-np.inf, neginf=-np.inf, posinf=np.inf)
+    here, there = found[:, :1], found[:, 1:]
+    with np.errstate(invalid="ignore"):
+        sizes = np.minimum(np.abs(here), np.abs(there))
+        excess = np.where(here == there, 0.0, np.abs(there - here) / (1 + sizes))
+    point, number = np.unravel_index(np.argmax(excess), excess.shape)
+    if not excess[point, number] > tolerance:
+        return None
+    return names[number], float(here[point, 0]), float(there[point, number])
+
+
+@jax.jit
+def _unfolded(domain: Domain, rng_key: Array, draws: PyTree) -> PyTree:
+    """An image of each draw. The bits of the draw are part of the key: files of draws are read in any order."""
+
+    def one(key: Array, position: PyTree) -> PyTree:
+        words = jax.lax.bitcast_convert_type(flat_of(position), jnp.uint32).ravel()
+        key, _ = jax.lax.scan(lambda key, word: (jax.random.fold_in(key, word), None), key, words)
+        return domain.scatter(key, position)
+
+    number = len(jax.tree.leaves(draws)[0])
+    keys = jax.vmap(functools.partial(jax.random.fold_in, rng_key))(jnp.arange(number))
+    return jax.vmap(lambda key, chain: jax.vmap(functools.partial(one, key))(chain))(keys, draws)
