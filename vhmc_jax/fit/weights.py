@@ -12,6 +12,8 @@ import numpy as np
 from vhmc_jax.guide.host import log_sum_and_shares
 
 MAX_ITERATIONS, TOLERANCE = 200, 1e-7
+NO_IMPORTANCE = 1e-14
+"""A draw with less of the target's mass says nothing about the weights."""
 NO_WEIGHT = 1e-6
 """A component of less weight has none."""
 
@@ -98,6 +100,8 @@ def _most_likely(densities: np.ndarray, importance: np.ndarray) -> np.ndarray:
         mixture = np.maximum(densities @ weights, 1e-300)
         return weights * (densities.T @ (importance / mixture)), importance @ np.log(mixture)
 
+    matters = importance > NO_IMPORTANCE  # of a ladder's draws, most lie where the target has no mass
+    densities, importance = densities[matters], importance[matters]
     weights = np.full(densities.shape[1], 1.0 / densities.shape[1])
     for _ in range(MAX_ITERATIONS):
         first, _ = update(weights)

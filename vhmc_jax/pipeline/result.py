@@ -112,9 +112,10 @@ class Result:
         )
 
     def summary(self) -> str:
-        """Modes, moments, evidence, cost and warnings as text."""
-        parts = [] if self.is_complete else [CUT_SHORT]
-        parts += [
+        """Whether to trust it, modes, moments, evidence, cost and warnings as text."""
+        verdict = "Nothing disagrees with the answer." if self.is_trusted else "Something disagrees: see the warnings."
+        parts = [
+            verdict if self.is_complete else f"{CUT_SHORT} {verdict}",
             str(self.modes),
             *self.symmetry_notes,
             str(summary(one_in(self.judged_every, self.draws))),

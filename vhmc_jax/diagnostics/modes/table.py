@@ -97,11 +97,14 @@ def _notes_on_draws(report: "ModeReport") -> list[str]:
         notes.append(f"Chains disagree about the weight of mode {_list(disagreeing)} (R-hat above 1.05).")
     num_lost = int((report.labels < 0).sum())
     if num_lost:
-        notes.append(f"{num_lost:,} draws belong to no mode: not finite, or labelled so. Weights are shares of all.")
+        notes.append(
+            f"{num_lost:,} draws belong to no mode: out of the reach of all, not finite, or labelled so. "
+            "Weights are shares of all."
+        )
     if report.far_share > 0:
         notes.append(
             f"{report.far_share:.2%} of draws are far from every mode (beyond 6 normal standard deviations): "
-            "long tails, or a mode that is not among these. They are counted with the most probable mode."
+            "long tails, or a mode that is not among these. Each counts with its most probable mode, if it has one."
         )
     return notes
 
