@@ -87,6 +87,10 @@ class Fold(NamedTuple):
         unfold = functools.partial(_unfolded, self.domain, self.rng_key)
         return mapped(unfold, draws) if is_stitched(draws) else unfold(draws)
 
+    def remembered_by(self, frozen: Frozen) -> Frozen:
+        """The same, with the number of images that its symmetries have."""
+        return frozen if frozen.num_images == self.num_images else frozen._replace(num_images=self.num_images)
+
     def whole_evidence(self, evidence: Evidence) -> Evidence:
         """The evidence of the user's density, which has as much mass in each image of the domain."""
         more = math.log(self.num_images)

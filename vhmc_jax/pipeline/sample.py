@@ -196,7 +196,7 @@ def _result(problem: Problem, folded: Fold, answer: Answer, phases: Phases) -> R
         logdensities=produced.logdensities,
         modes=judged.modes.located(seen),
         evidence=folded.whole_evidence(judged.evidence),
-        frozen=frozen._replace(num_images=folded.num_images),
+        frozen=folded.remembered_by(frozen),
         phases=phases.done,
         warnings=answer.notes,
         is_complete=produced.is_complete,
