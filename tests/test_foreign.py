@@ -9,6 +9,7 @@ import pytest
 
 import vhmc_jax as vj
 from vhmc_jax.guide import as_guide, host_of
+from vhmc_jax.pipeline.frozen import Frozen
 
 with warnings.catch_warnings():  # those of other libraries, when they are imported
     warnings.simplefilter("ignore")
@@ -123,5 +124,6 @@ def test_what_does_not_fit_is_said_before_the_search(tmp_path):
         sample(guide, num_pilot=10)
     with pytest.raises(TypeError, match="store holds guides of this package alone"):
         sample(guide, store=tmp_path)
+    frozen = Frozen(**dict.fromkeys(Frozen._fields))
     with pytest.raises(ValueError, match="frozen has been fitted already: leave out guide, or frozen"):
-        vj.sample(KEY, TARGET.logdensity, frozen=object(), guide=guide)
+        vj.sample(KEY, TARGET.logdensity, frozen=frozen, guide=guide)

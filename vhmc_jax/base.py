@@ -121,6 +121,10 @@ def as_pytree_function(function: Callable) -> Callable:
 
 def _is_pytree_of_arrays(value: Any) -> bool:
     """Whether it is a pytree that compiled programs take. A module of Equinox may have functions among its leaves."""
-    return not jax.tree_util.all_leaves([value]) and all(
-        hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex) for leaf in jax.tree.leaves(value)
-    )
+    if jax.tree_util.all_leaves([value]):
+        return False
+    try:
+        leaves = jax.tree.leaves(value)
+    except AttributeError:  # joint distributions of TensorFlow Probability are pytrees that cannot be flattened
+        return False
+    return all(hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex) for leaf in leaves)

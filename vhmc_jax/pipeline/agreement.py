@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+import scipy
 
 from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
@@ -58,12 +58,12 @@ def chains_disagree(produced: Produced, least_share: float) -> list[str]:
     chosen = [*worst, *({len(rhats) - 1} - set(worst))]
     # That of the ranks sees more, and takes longer.
     rhats[chosen] = np.fmax(rhats[chosen], np.nan_to_num(rhat(values[..., chosen]), nan=0.0, posinf=np.inf))
-    greatest = int(np.argmax(rhats))
+    greatest, limit = int(np.argmax(rhats)), _greatest_rhat(*values.shape[:2])
     found = []
-    if rhats[greatest] > HIGH_RHAT:
+    if rhats[greatest] > limit:
         found.append(
-            f"Chains disagree: R-hat of {names[greatest]} is {rhats[greatest]:.3f}, above {HIGH_RHAT}, and "
-            f"{int(np.sum(rhats > HIGH_RHAT))} of {len(rhats)} quantities are above it. Errors are too small. Raise "
+            f"Chains disagree: R-hat of {names[greatest]} is {rhats[greatest]:.3f}, above {limit:.3g}, and "
+            f"{int(np.sum(rhats > limit))} of {len(rhats)} quantities are above it. Errors are too small. Raise "
             "num_samples, or change variables."
         )
     sizes = np.nan_to_num([min(float(split_ess(pair[..., i])) for pair in pairs) for i in chosen], nan=np.inf)
@@ -92,12 +92,21 @@ def rounds_disagree(first: Round, second: Round) -> list[str]:
     (mean, error), (new_mean, new_error) = (_means(np.arctan((x - middle) / np.fmax(width, 1e-30))) for x in draws)
     z_scores = np.abs(new_mean - mean) / np.fmax(np.hypot(error, new_error), 1e-12)
     # With few chains an error from their spread is itself unsure, and with one there is none.
-    if len(draws[0]) > 1 and z_scores.max() > stdtrit(len(draws[0]) - 1, ndtr(NUM_ERRORS)):
+    if len(draws[0]) > 1 and z_scores.max() > scipy.special.stdtrit(len(draws[0]) - 1, scipy.special.ndtr(NUM_ERRORS)):
         found.append(
             f"The two rounds disagree about coordinate {int(np.argmax(z_scores))} by {z_scores.max():.1f} standard "
             "errors: raise num_samples, or change variables."
         )
     return found
+
+
+def _greatest_rhat(num_chains: int, num_draws: int) -> float:
+    """``HIGH_RHAT``, and what chance adds to it for independent draws.
+
+    With m halves of chains of n draws, n (R² − 1) + 1 is then about χ² with m − 1 degrees of freedom, divided by these.
+    """
+    chance = NUM_ERRORS * np.sqrt(2 / (2 * num_chains - 1)) / (num_draws // 2)
+    return float(np.sqrt(HIGH_RHAT**2 + chance))
 
 
 def _means(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -120,8 +120,6 @@ class Starts:
                 "region must be a function rng_key -> position, or starts on a leading axis of one length, "
                 f"got {describe(positions)}"
             )
-        if is_concrete(positions) and not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(positions)):
-            raise ValueError("region must hold finite starts, got some that are infinite or not a number")
         self.total = lengths.pop()
         if num_starts not in (None, self.total):
             raise ValueError(f"num_starts must be left out or {self.total} for given starts, got {num_starts}")
