@@ -18,7 +18,7 @@ import numpy as np
 
 import vhmc_jax as vj
 
-NUM_CHAINS, NUM_SAMPLES = 8, 60_000
+NUM_CHAINS, NUM_SAMPLES = 8, 300_000
 SECONDS = 300
 """After so long a process that waits for another one is given up."""
 
@@ -65,7 +65,7 @@ def num_files(store, number):
 
 def kill_one(processes, store):
     """Kill the second process when it has a few files; the first one waits for it in vain, and is ended too."""
-    while num_files(store, 1) < 3:
+    while num_files(store, 1) < 2:
         assert processes[1].poll() is None, "it ended before it could be killed"
         time.sleep(0.01)
     processes[1].kill()
