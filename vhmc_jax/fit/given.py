@@ -12,6 +12,7 @@ from vhmc_jax.diagnostics.draws import flatten_draws
 from vhmc_jax.diagnostics.modes.labels import labels_from_centres
 from vhmc_jax.fit.assess import judge
 from vhmc_jax.fit.coverage import coverage_of
+from vhmc_jax.fit.importance import log_mean, resampled
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import values_of
 from vhmc_jax.fit.report import NUM_STARTS, GuideReport
@@ -65,12 +66,10 @@ def report_on(
     weights = np.exp(log_importance - log_importance.max())
     weights /= weights.sum()
     mode_weights = weights @ shares
-    log_evidence = float(np.logaddexp.reduce(log_importance) - np.log(NUM_DRAWS))
+    log_evidence = log_mean(log_importance)
     coverage = None
     if audit is not None:
         coverage = coverage_of(audit, guide, log_evidence, judged.expected_acceptance)
-    noisy = log_importance + generator.gumbel(size=NUM_DRAWS)
-    num_starts = min(NUM_STARTS, np.count_nonzero(np.isfinite(noisy)))
     return GuideReport(
         **judged._asdict(),
         mode_weights=mode_weights,
@@ -79,7 +78,7 @@ def report_on(
         is_laplace=False,
         step_sizes=np.full(len(mode_weights), np.nan),
         acceptance_rates=np.full(len(mode_weights), np.nan),
-        starts=points[np.argsort(-noisy)[:num_starts]],
+        starts=resampled(generator, points, log_importance, NUM_STARTS),
         log_evidence=log_evidence,
         coverage=coverage,
         notes=(),

@@ -14,6 +14,7 @@ import numpy as np
 from vhmc_jax.base import Array
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.fit.components import Components
+from vhmc_jax.fit.importance import resampled
 from vhmc_jax.guide import Mixture
 from vhmc_jax.programs import SOON_COMPILED, program
 
@@ -129,9 +130,7 @@ class Pool(NamedTuple):
 
     def starts(self, generator: np.random.Generator, log_importance: np.ndarray, most: int) -> np.ndarray:
         """Draws in proportion to their importance weights, none of them twice or where the density is zero."""
-        noisy = log_importance + generator.gumbel(size=len(log_importance))
-        number = min(most, np.count_nonzero(np.isfinite(noisy)))
-        return self.points[np.argsort(-noisy)[:number]]
+        return resampled(generator, self.points, log_importance, most)
 
 
 def _with_ladder(components: Components, has_ladders: bool) -> tuple[Components, np.ndarray]:

@@ -20,6 +20,7 @@ from vhmc_jax.fit.blocks import find_blocks, fit_product
 from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.coverage import Coverage, coverage_of
 from vhmc_jax.fit.growth import divided, grown
+from vhmc_jax.fit.importance import log_mean, resampled
 from vhmc_jax.fit.mass import WORTH
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import values_of
@@ -103,7 +104,7 @@ class ProductAttempt(NamedTuple):
     @property
     def log_evidence(self) -> float:
         """Log of the mean importance weight: an estimate of log ∫ π."""
-        return _log_mean(self.log_importance)
+        return log_mean(self.log_importance)
 
     def is_better(self, attempt: Attempt, uncovered: float) -> bool:
         """Whether it will do, loses nothing that an attempt has found, and does better or leaves less uncovered."""
@@ -115,8 +116,7 @@ class ProductAttempt(NamedTuple):
 
     def starts(self, generator: np.random.Generator, most: int) -> np.ndarray:
         """Draws in proportion to their importance weights, none of them twice."""
-        noisy = self.log_importance + generator.gumbel(size=len(self.log_importance))
-        return self.points[np.argsort(-noisy)[: min(most, np.count_nonzero(np.isfinite(noisy)))]]
+        return resampled(generator, self.points, self.log_importance, most)
 
 
 def fit_blocks(
@@ -169,13 +169,8 @@ def fit_blocks(
     judged = judge(logdensities, log_prob, log_prob, np.ones((NUM_DRAWS, 1)), options.num_tries, generator)
     log_importance = logdensities - log_prob
     score = float(judged.expected_acceptance_by_mode[0])
-    coverage = coverage_of(population, guide, _log_mean(log_importance), score)
+    coverage = coverage_of(population, guide, log_mean(log_importance), score)
     return ProductAttempt(guide, points, logdensities, log_importance, judged, coverage, num_densities)
-
-
-def _log_mean(values: np.ndarray) -> float:
-    """Log of the mean of the exponentials."""
-    return float(np.logaddexp.reduce(values) - np.log(len(values)))
 
 
 def _fit_block(

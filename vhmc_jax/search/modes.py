@@ -33,7 +33,6 @@ NO_MASS = 1e-7
 HOPELESS, FEW_MODES = 0.5, 64
 """Where modes with so much of the mass were seen once or twice, there are more than can be listed: some are kept."""
 
-
 WIDE_STARTS = 3
 """Given starts that spread less than this many standard deviations of their one mode may have missed others."""
 
