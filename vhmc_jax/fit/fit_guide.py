@@ -27,6 +27,7 @@ from vhmc_jax.fit.report import NUM_STARTS, GuideReport
 from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
+from vhmc_jax.threads import one_blas_thread
 
 WELL_COVERED = 0.02
 """Share of a population that a guide may leave uncovered."""
@@ -91,6 +92,7 @@ def fit_guide(
     return cast(Mixture, guide), report  # without a population there are no products
 
 
+@one_blas_thread
 def fit_modes(
     rng_key: Array,
     logdensity_fn: Callable,

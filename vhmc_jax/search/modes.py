@@ -17,6 +17,7 @@ from vhmc_jax.search.merge import FoundMode, FoundModes
 from vhmc_jax.search.population import Population
 from vhmc_jax.search.records import Failures, Modes
 from vhmc_jax.search.region import Starts, padded_blocks
+from vhmc_jax.threads import one_blas_thread
 
 STARTS_PER_MODE = 32
 """Where the number of starts is open, the search goes on until there are this many for each mode that matters."""
@@ -115,6 +116,7 @@ def find_modes(
     return modes
 
 
+@one_blas_thread
 def search_modes(
     rng_key: Array,
     logdensity_fn: Callable,
