@@ -125,7 +125,7 @@ def fit_modes(
     fitting = Fitting(density, options, random.generator(key_pool), flat_modes.dtype, *flat_modes.shape)
 
     local = population = None
-    is_laplace = False
+    is_laplace, num_gradients = False, 0
     if pilot is not None:
         positions, logdensities = pilot
         local = LocalFit.of_pilot(flat_modes, modes, flatten_draws(positions), jnp.asarray(logdensities))
@@ -147,7 +147,8 @@ def fit_modes(
                 product = fit_blocks(key_blocks, density, scouts, np.asarray(flat_modes), options, fitting.generator)
             if product is not None and product.is_better(attempt, uncovered):
                 return product.guide, _product_report(fitting, attempt, product)
-            attempt = attempt.with_further_cost(0 if product is None else product.num_densities)
+            if product is not None:
+                attempt, num_gradients = attempt.with_further_cost(product.num_densities), product.num_gradients
         is_hopeless = more is not None and fitting.dim <= FEW_DIMENSIONS and attempt.score < HOPELESS
         if 0 < len(poor) <= MOST_LOCAL and not is_hopeless:
             local = LocalFit.of(key_local, density, flat_modes, modes, poor, options)
@@ -167,7 +168,8 @@ def fit_modes(
     if not is_laplace:
         generous = fitting.generous()
         attempt = grown(generous, generous.assess(attempt.pool)).padded()
-    return attempt.guide, _report(fitting, attempt, local, population, coverage, is_laplace)
+    report = _report(fitting, attempt, local, population, coverage, is_laplace)
+    return attempt.guide, report._replace(num_gradients=report.num_gradients + num_gradients)
 
 
 def _with_tails(fitting: Fitting, attempt: Attempt, flat_modes: Array, modes: Modes) -> tuple[Fitting, Attempt]:
@@ -197,6 +199,7 @@ def _product_report(fitting: Fitting, attempt: Attempt, product: ProductAttempt)
         log_evidence=product.log_evidence,
         coverage=product.coverage,
         notes=(),
+        num_gradients=product.num_gradients,
         num_densities=attempt.pool.num_densities + product.num_densities,
     )
 
