@@ -92,7 +92,8 @@ def _second_opinion(result: vj.Result) -> dict[str, float]:
     population, coverage = result.frozen.population, result.frozen.guide_report.coverage
     if population is None or coverage is None:
         return {}
-    excess = population.log_evidence - result.log_evidence
+    of_one_image = result.log_evidence - math.log(result.frozen.num_images)
+    excess = population.log_evidence - of_one_image
     return {"excess": excess, "error": population.log_evidence_error, "uncovered": coverage.share}
 
 

@@ -19,7 +19,7 @@ from vhmc_jax.pipeline.judge import judge
 from vhmc_jax.pipeline.phase import Phases
 from vhmc_jax.pipeline.produce import Amount, produce
 from vhmc_jax.pipeline.result import Result
-from vhmc_jax.pipeline.rounds import Answer, Call, refit_to_pilot, second_round
+from vhmc_jax.pipeline.rounds import Answer, Call, fold_labels, refit_to_pilot, second_round
 from vhmc_jax.pipeline.tune import Tuning, tune
 from vhmc_jax.runner.devices import mesh_of
 from vhmc_jax.runner.hosts import Hosts
@@ -99,7 +99,8 @@ def sample(
         Maps that leave the density as it is, as ``vj.symmetry`` takes them: ``vj.permutations(...)``,
         ``vj.signs(...)``, maps that preserve volume. Of all images of a position one is sampled; the draws and the
         evidence cover all of them, and the mode report counts a mode and its images as one. Labels are put in the order
-        of the first parameter that is named. A map that changes the density is an error.
+        of the first parameter that is named. A map that changes the density is an error. By default, where the search
+        finds more modes than it can list, it looks for labels that may be exchanged, and takes them; False for none.
     progress
         Whether to show what is going on. Ctrl-C or SIGTERM from production on return the draws so far in any case.
     store
@@ -147,30 +148,32 @@ def sample(
     guide = None if guide is None else checked_guide(guide, region, num_pilot, store)
     budget = as_count("max_evaluations", max_evaluations, 1)
     folded = fold(rng_key, problem.logdensity_fn, region, frozen, symmetries)
-    logdensity_fn, region = folded.logdensity_fn, folded.region
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
     settings |= folded.settings | ({} if guide is None else {"guide": digest_of(guide)})
     hosts = Hosts.of(mesh_of(devices, num_chains))
-    stored = stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings)
+    stored = stored_at(store, resume, rng_key, folded.logdensity_fn, folded.region, frozen, settings)
     phases = Phases(progress and hosts.number == 0, stored, hosts)
     phases.check_store()
-    call = Call(logdensity_fn, region, num_starts, budget, progress, options, tuning, amount, devices)
+    target = folded.logdensity_fn, folded.region
+    call = Call(*target, num_starts, budget, progress, options, tuning, amount, devices)
     keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
     key_discover, key_fit, key_tune, *keys_pilot, key_produce, key_judge, key_again = keys
 
     found: Discovered | None = None
     if frozen is None:
         found = phases.run("discover", discover, key_discover, *call.search)
+        if symmetries is None and guide is None:
+            folded, call, found = fold_labels(key_discover, phases, folded, call, found)
         folded.check(found.modes.positions)
         if guide is None:
             fitted = phases.run("fit", fit, key_fit, *call.target, found, options)
         else:
-            fitted = phases.run("fit", take, key_fit, logdensity_fn, guide, found, options)
-        frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
+            fitted = phases.run("fit", take, key_fit, call.logdensity_fn, guide, found, options)
+        frozen = phases.run("tune", tune, key_tune, call.logdensity_fn, fitted, tuning).frozen
         if num_pilot:
             frozen = refit_to_pilot(keys_pilot, phases, call, found, frozen, num_pilot)
-    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, *call.production)
-    judged = phases.run_to_end("judge", judge, key_judge, logdensity_fn, frozen, produced)
+    produced = phases.run_chains("produce", produce, key_produce, call.logdensity_fn, frozen, *call.production)
+    judged = phases.run_to_end("judge", judge, key_judge, call.logdensity_fn, frozen, produced)
     answer = Answer(frozen, produced, judged)
     may_go_on = guide is None and num_pilot is None and produced.is_complete and sum(produced.cost) <= budget
     if found is not None and may_go_on and judged.asks_again:
