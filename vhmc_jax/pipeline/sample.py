@@ -176,8 +176,8 @@ def sample(
     if found is not None and may_go_on and judged.asks_again:
         answer = second_round(key_again, phases, call, found, answer)
     if answer.produced.is_complete:
-        phases.finish(answer.notes)
-    for note in answer.notes:
+        phases.finish(answer.judged.notes)
+    for note in answer.judged.notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
     return _result(problem, folded, answer, phases)
 
@@ -198,7 +198,7 @@ def _result(problem: Problem, folded: Fold, answer: Answer, phases: Phases) -> R
         evidence=folded.whole_evidence(judged.evidence),
         frozen=folded.remembered_by(frozen),
         phases=phases.done,
-        warnings=answer.notes,
+        warnings=judged.notes,
         is_complete=produced.is_complete,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
