@@ -102,11 +102,6 @@ class Answer(NamedTuple):
     produced: Produced
     judged: Judged
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences: what may be wrong with it."""
-        return (*self.frozen.notes, *self.judged.notes)
-
 
 def refit_to_pilot(
     rng_keys: list[Array], phases: Phases, call: Call, found: Discovered, frozen: Frozen, num_pilot: int

@@ -9,7 +9,7 @@ from vhmc_jax.arguments import as_count
 from vhmc_jax.base import Array, PyTree, TrustWarning
 from vhmc_jax.fit import FitOptions
 from vhmc_jax.models.problem import Problem, as_problem
-from vhmc_jax.pipeline.checks import check_call, checked_guide
+from vhmc_jax.pipeline.checks import check_call, checked_guide, require_order
 from vhmc_jax.pipeline.discover import Discovered, discover
 from vhmc_jax.pipeline.fit import fit, take
 from vhmc_jax.pipeline.fold import Fold, fold
@@ -114,8 +114,9 @@ def sample(
         As for ``run_chains``: those among which production divides the chains. Where they are those of several
         processes, all of them make this call. The first one finds, fits and judges, and the others receive it.
     fit_options
-        Those of ``FitOptions``: ``target_acceptance`` (of the local moves, too), ``num_draws``, ``max_components``,
-        ``df`` and so on. ``num_tries`` is by default one where nine jumps in ten then succeed, else four.
+        Those of ``FitOptions``: ``target_acceptance`` (of the local moves, too), ``num_draws`` (to fit a mode to),
+        ``max_components``, ``df`` and so on, but not ``num_warmup``. ``num_tries`` is by default one where nine jumps
+        in ten then succeed, else four.
 
     Returns
     -------
@@ -135,8 +136,9 @@ def sample(
     >>> result.draws.shape
     (64, 1000, 2)
     """
+    require_order(rng_key, logdensity_fn)
     problem = as_problem(logdensity_fn)
-    check_call(rng_key, (problem.logdensity_fn, region), fit_options, sample.__kwdefaults__ or ())
+    check_call((rng_key, problem.logdensity_fn, region), fit_options, sample.__kwdefaults__ or ())
     region = problem.region if region is None and frozen is None else region
     amount = Amount(num_chains, num_samples, num_burnin, thinning).checked()
     options = FitOptions(**{"num_tries": None} | fit_options)
@@ -179,8 +181,8 @@ def sample(
     if found is not None and may_go_on and judged.asks_again:
         answer = second_round(key_again, phases, call, found, answer)
     if answer.produced.is_complete:
-        phases.finish(answer.notes)
-    for note in answer.notes:
+        phases.finish(answer.judged.notes)
+    for note in answer.judged.notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
     return _result(problem, folded, answer, phases)
 
@@ -201,7 +203,7 @@ def _result(problem: Problem, folded: Fold, answer: Answer, phases: Phases) -> R
         evidence=folded.whole_evidence(judged.evidence),
         frozen=folded.remembered_by(frozen),
         phases=phases.done,
-        warnings=answer.notes,
+        warnings=judged.notes,
         is_complete=produced.is_complete,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
@@ -215,7 +217,9 @@ def _require_one_way(region: Any, frozen: Frozen | None, given: dict[str, Any]) 
     """Raise unless there is a region to search or a frozen kernel to produce with, and not a part of both."""
     if (region is None) == (frozen is None):
         came = "neither" if frozen is None else "both"
-        raise ValueError(f"give a region to search for modes, or frozen to produce with it, got {came}")
+        raise ValueError(
+            f"give a region to search for modes, such as vj.box(low, high), or frozen to produce with it, got {came}"
+        )
     if frozen is not None and not isinstance(frozen, Frozen):
         raise TypeError(f"frozen must be result.frozen of an earlier call, got {type(frozen).__name__}: {frozen!r}")
     if frozen is not None and (names := [name for name, value in given.items() if value is not None]):
