@@ -181,6 +181,15 @@ def test_a_population_that_sees_more_mass_is_told(good):
     assert sentences(good, frozen=less) == (), "a population that lost a mode says nothing about the chains"
 
 
+def test_a_population_that_missed_the_mass_is_no_second_opinion(good):
+    population = good["frozen"].population
+    missed = population._replace(log_evidence=population.log_evidence - 30.0)
+    sentence = only_sentence(good, frozen=good["frozen"]._replace(population=missed))
+    assert "it did not find the mass, so that there is no second opinion" in sentence
+    nearly = population._replace(log_evidence=population.log_evidence - 5.0)
+    assert sentences(good, frozen=good["frozen"]._replace(population=nearly)) == ()
+
+
 def test_a_population_that_stopped_short_is_told(good):
     path = good["frozen"].population.path
     short = with_population(good, path=path._replace(temperatures=0.5 * path.temperatures))

@@ -72,12 +72,27 @@ def test_evaluations_are_those_of_climbing_and_of_the_population(pair):
 
 
 def test_a_larger_population_is_another_one(pair):
-    more = larger_population(pair, PAIR.logdensity, cube(2, -10.0, 10.0))()
+    more = larger_population(pair.more, PAIR.logdensity, cube(2, -10.0, 10.0))
     assert len(more.flat) == NUM_PARTICLES
     assert more.has_arrived
-    again = larger_population(pair, PAIR.logdensity, cube(2, -10.0, 10.0))()
+    again = larger_population(pair.more, PAIR.logdensity, cube(2, -10.0, 10.0))
     np.testing.assert_array_equal(more.flat, again.flat)
     assert not np.isin(pair.audit.flat, more.flat).any()
+
+
+def test_a_population_that_did_not_find_the_peaks_gives_way_to_a_larger_one():
+    """Few of the starts are near a needle that has all the mass. The population comes from their moments."""
+    needle = jnp.array([3.0, -3.0])
+
+    def logdensity(x):
+        at = needle.astype(x.dtype)
+        return jnp.logaddexp(40.0 - 0.5 * jnp.sum(((x - at) / 0.05) ** 2), -0.5 * jnp.sum(x**2))
+
+    starts = jax.random.normal(KEY, (64, 2)).at[:3].set(needle + 0.02)
+    found = found_by(logdensity, starts)
+    assert len(found.audit.flat) == NUM_PARTICLES
+    assert larger_population(found.more, logdensity, starts).num_gradients == 0  # fit makes no other one
+    assert found.cost.num_gradients > found.modes.num_gradients + found.audit.num_gradients
 
 
 def test_a_density_without_a_peak_gets_one_mode_for_its_mass():
@@ -117,7 +132,7 @@ def test_a_region_that_hardly_meets_the_target_is_noted():
     assert found.has_peaks
     np.testing.assert_allclose(found.modes.positions, [[101.0, 101.0]], atol=1e-3)
     assert found.audit is None
-    assert larger_population(found, beyond(100.0), starts) is None
+    assert found.more is None
     assert found.notes[0].startswith("No second opinion on where the mass is: the density is zero or not a number")
 
 
@@ -168,7 +183,7 @@ def test_a_mode_that_chains_alone_saw_is_found_in_the_second_round():
     produced = produced_at(np.asarray(PAIR.sample(KEY, 60)).reshape(4, 15, 2))
     second = rediscover(KEY, PAIR.logdensity, starts, None, BUDGET, False, first, produced)
     assert len(second.modes.logdensities) == 2
-    assert larger_population(second, PAIR.logdensity, starts)().flat.shape == (60, 2)
+    assert larger_population(second.more, PAIR.logdensity, starts).flat.shape == (60, 2)
     lost = produced_at(np.asarray(PAIR.means[0] + 0.1 * jax.random.normal(KEY, (4, 15, 2))))
     again = rediscover(KEY, PAIR.logdensity, starts, None, BUDGET, False, first, lost)
     assert len(again.modes.logdensities) == 1

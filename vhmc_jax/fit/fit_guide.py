@@ -156,18 +156,19 @@ def fit_modes(
             attempt = fitting.assess(attempt.pool.replaced(drawn, fitting.mixture_of))
             attempt = fitting.refined(attempt, GOOD_ENOUGH)
 
-    coverage = None if audit is None else attempt.coverage_of(audit)
-    is_uncovered = coverage is None or coverage.share > WELL_COVERED
+    is_uncovered = audit is None or attempt.coverage_of(audit).share > WELL_COVERED
     if more is not None and (is_uncovered or len(attempt.poor_modes(ACCEPTABLE))):
         population = more()
         mass = components_of_mass(key_mass, population, flat_modes, modes)
         drawn = fitting.redraw(attempt.kept.joined(mass), attempt.pool)
         attempt = fitting.refined(fitting.assess(drawn), options.good_acceptance)
-        coverage = attempt.coverage_of(population)
     is_laplace = is_laplace and local is None and population is None
     if not is_laplace:
         generous = fitting.generous()
         attempt = grown(generous, generous.assess(attempt.pool)).padded()
+    # The guide was fitted to the larger population. The small one it has not seen.
+    coverages = [attempt.coverage_of(each) for each in (audit, population) if each is not None]
+    coverage = max(coverages, key=lambda each: each.share, default=None)
     report = _report(fitting, attempt, local, population, coverage, is_laplace)
     return attempt.guide, report._replace(num_gradients=report.num_gradients + num_gradients)
 

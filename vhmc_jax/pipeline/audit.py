@@ -32,6 +32,8 @@ MORE_MASS = 3.0
 """The population's log evidence may be above that of the chains by so much, beside its errors. Its
 evidence is right on average, so that it is more than exp(3) times too great in one run of 20 at most. In 32 dimensions
 it was exp(1.5) times too great in one of two."""
+LESS_MASS = 10.0
+"""By how much it may be below it. A population that ended 200 nats below was in another place than all of the mass."""
 MANY_MODES = 60
 """With more modes a second round would take long, and find more of them."""
 MANY_UNDISCOVERED = 0.01
@@ -158,6 +160,12 @@ def _mass_is_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
                 f"The population's log evidence is {population.log_evidence:.2f} ± "
                 f"{population.log_evidence_error:.2f}, that of the chains {evidence.log_evidence:.2f}: the chains miss "
                 "mass. Give a tighter region, or more num_starts."
+            )
+        elif -excess > LESS_MASS + NUM_ERRORS * error:
+            found.append(
+                f"The population's log evidence is only {population.log_evidence:.2f}, that of the chains "
+                f"{evidence.log_evidence:.2f}: it did not find the mass, so that there is no second opinion. Give a "
+                "tighter region."
             )
     return found
 

@@ -21,6 +21,9 @@ NUM_SEEN, NUM_CLIMBERS = 4096, 256
 """Draws of a first round that the guide is fitted to, and those of them that climb."""
 NUM_PARTICLES, NUM_MOVES = 1024, 4
 """Particles and moves a stage of the population that the guide is fitted to, where it needs one."""
+LESS_MASS = 10.0
+"""A population whose log evidence is by so much below that of the peaks, by Laplace's approximation, did not find them.
+On 32 densities of all shapes the peaks' was at most 4 above it."""
 
 
 class Larger(NamedTuple):
@@ -113,15 +116,19 @@ def discover(
         progress=progress,
     )
     has_peaks = len(modes.logdensities) > 0
+    more: Population | Larger | None = None if audit is None else Larger(key_more, max_evaluations // 4, progress)
+    num_gradients = modes.num_gradients + (0 if audit is None else audit.num_gradients)
     if audit is None:
         require_modes(modes)
     elif not has_peaks:
         modes = mode_of_mass(audit, modes)
+    elif modes.log_mass - audit.log_evidence > LESS_MASS:
+        audit = larger_population(Larger(key_more, max_evaluations // 4, progress), logdensity_fn, region)
+        num_gradients += audit.num_gradients
+        more = audit._replace(num_gradients=0)  # they are counted here
     narrow = narrow_starts_note(region, modes)
     notes = [*notes, *(() if narrow is None else (narrow,))]
-    cost = Cost(modes.num_gradients + (0 if audit is None else audit.num_gradients), modes.num_densities)
-    more = None if audit is None else Larger(key_more, max_evaluations // 4, progress)
-    return Discovered(modes, has_peaks, audit, more, tuple(notes), cost)
+    return Discovered(modes, has_peaks, audit, more, tuple(notes), Cost(num_gradients, modes.num_densities))
 
 
 def rediscover(
@@ -167,16 +174,11 @@ def rediscover(
     return found._replace(modes=modes, more=draws, cost=Cost(modes.num_gradients, modes.num_densities))
 
 
-def larger_population(
-    found: Discovered, logdensity_fn: Callable, region: PyTree | Callable
-) -> Callable[[], Population] | None:
-    """A function that gives the larger population; None where there is none."""
-    more = found.more
-    if more is None:
-        return None
+def larger_population(more: Population | Larger, logdensity_fn: Callable, region: PyTree | Callable) -> Population:
+    """The larger population, made now where it has not been made."""
     if isinstance(more, Population):
-        return lambda: more
-    return lambda: population(
+        return more
+    return population(
         more.rng_key,
         logdensity_fn,
         region,

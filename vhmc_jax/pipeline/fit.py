@@ -1,5 +1,6 @@
 """Fit: a guide that describes the modes."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -74,7 +75,9 @@ def fit(
     The guide.
     """
     draws = None if pilot is None else (pilot.seen.draws, pilot.seen.logdensities)
-    audit, more = None if is_again else found.audit, larger_population(found, logdensity_fn, region)
+    audit, more = None if is_again else found.audit, None
+    if found.more is not None:
+        more = functools.partial(larger_population, found.more, logdensity_fn, region)
     guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws, audit, more)
     cost = Cost(report.num_gradients, report.num_densities)
     return Fitted(found.modes, guide, report, found.audit, found.notes, cost)

@@ -98,12 +98,21 @@ class Modes(NamedTuple):
         return 1 - (1 - CONFIDENCE) ** (1 / max(1, self.num_starts - self.num_particles))
 
     @property
-    def masses(self) -> np.ndarray:
-        """Their shares of the mass, by Laplace's approximation."""
+    def log_masses(self) -> np.ndarray:
+        """Log of the mass of each, by Laplace's approximation."""
         covariances = np.asarray(self.covariances, np.float64)
-        log_masses = np.asarray(self.logdensities, np.float64) + 0.5 * np.linalg.slogdet(covariances)[1]
-        masses = np.exp(log_masses - log_masses.max(initial=-np.inf))
-        return masses / masses.sum()
+        log_volumes = 0.5 * np.linalg.slogdet(2 * np.pi * covariances)[1]
+        return np.asarray(self.logdensities, np.float64) + log_volumes
+
+    @property
+    def log_mass(self) -> float:
+        """That of all of them together."""
+        return float(np.logaddexp.reduce(self.log_masses))
+
+    @property
+    def masses(self) -> np.ndarray:
+        """Their shares of it."""
+        return np.exp(self.log_masses - self.log_mass)
 
     @property
     def template(self) -> PyTree:
