@@ -222,6 +222,15 @@ def test_starts_that_ran_off_are_told(good, reason):
     assert sentences(good, frozen=saddles) == ()
 
 
+def test_no_second_round_is_asked_for_where_most_starts_ran_off(good):
+    """Another guide does not make the density proper."""
+    failing = {"produced": with_jumps(good, 0.5)}
+    modes = good["frozen"].modes
+    for num, asks_again in ((modes.num_starts // 3, True), (modes.num_starts, False)):
+        frozen = with_modes(good, failures=modes.failures._replace(flat=num))
+        assert audit(**good | failing | {"frozen": frozen}).asks_again == asks_again
+
+
 def test_notes_of_the_evidence_are_passed_on(good):
     assert sentences(good, evidence=good["evidence"]._replace(notes=("A note.",))) == ("A note.",)
 

@@ -94,7 +94,7 @@ def test_a_position_that_does_not_fit_the_density_is_noted():
     with pytest.raises(TypeError) as caught:
         vj.sample(KEY, logdensity, (jnp.full(2, -8.0), jnp.full(2, 8.0)), progress=False)
     notes = "".join(caught.value.__notes__)
-    assert "a position like ('float64[]', 'float64[]')" in notes
+    assert "a position like ('float64[]', 'float64[]')." in notes
     assert "write vj.box(low, high)" in notes
 
 
@@ -119,6 +119,7 @@ def test_a_box_of_lists_is_a_box_of_arrays():
     nested = vj.box({"a": [0, 1], "b": jnp.array(1.0)}, {"a": [2, 3], "b": jnp.array(2.0)})
     assert nested.low["a"].shape == (2,)
     assert nested.low["a"].dtype == jnp.result_type(float)
+    assert vj.box({"a": 0}, {"a": 8}).high["a"].dtype == jnp.result_type(float), "nobody means integers"
     pair = vj.box([jnp.zeros(2), jnp.zeros(3)], [jnp.ones(2), jnp.ones(3)])
     assert [leaf.shape for leaf in pair.low] == [(2,), (3,)], "a list of arrays is a pytree"
 

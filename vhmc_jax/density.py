@@ -144,10 +144,9 @@ def require_scalar(logdensity_fn: Callable, position: PyTree) -> None:
     try:
         value = _value.eval_shape(as_pytree_function(logdensity_fn), position)
     except Exception as error:
-        error.add_note(
-            f"logdensity_fn was called with a position like {describe(position)}, as region or the starts have it. "
-            "Where region is a box, write vj.box(low, high)."
-        )
+        error.add_note(f"logdensity_fn was called with a position like {describe(position)}.")
+        if isinstance(position, tuple | list):
+            error.add_note("Where region is meant as two corners, write vj.box(low, high).")
         raise
     if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
         raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")

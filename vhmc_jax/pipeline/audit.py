@@ -42,8 +42,9 @@ FEWER_JUMPS = 0.1
 """By how much fewer jumps than expected may be accepted."""
 MANY_DIVERGENCES = 0.1
 """Share of steps that diverged from which it is said."""
-MANY_FLAT = 0.01
-"""Share of the starts that ran off to infinity or ended where the density is flat from which it is said."""
+MANY_FLAT, MOST_FLAT = 0.01, 0.5
+"""Share of the starts that ran off to infinity or ended where the density is flat from which it is said, and from which
+a second round is of no use."""
 MANY_FAILED, DENSER = 0.2, 10.0
 """Share of the starts that did not converge, and of their ends where log π − log q − log Z is above that, from which it
 is said."""
@@ -89,7 +90,8 @@ def audit(
     Sentences, and whether to try again.
     """
     causes = (
-        *_density_is_at_fault(frozen, produced),
+        *_density_is_improper(frozen),
+        *_steps_diverge(produced),
         *frozen.notes,
         *_necks_are_missing(frozen, evidence),
         *_modes_are_missing(frozen),
@@ -101,8 +103,8 @@ def audit(
         *_modes_disagree(report, frozen.guide_report),
         *chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
     )
-    asks_again = bool(missing or effects) and len(report.weights) <= MANY_MODES
-    return Audit((*causes, *missing, *evidence.notes, *effects), asks_again)
+    may_help = len(report.weights) <= MANY_MODES and _share_ran_off(frozen) < MOST_FLAT
+    return Audit((*causes, *missing, *evidence.notes, *effects), bool(missing or effects) and may_help)
 
 
 def _modes_disagree(report: ModeReport, fit: GuideReport) -> list[str]:
@@ -199,21 +201,31 @@ def _necks_are_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
     ]
 
 
-def _density_is_at_fault(frozen: Frozen, produced: Produced) -> list[str]:
-    """Divergences, and starts that ran off."""
-    found, failures, modes = [], frozen.modes.failures, frozen.modes
+def _density_is_improper(frozen: Frozen) -> list[str]:
+    """Starts that ran off."""
+    if not _share_ran_off(frozen) > MANY_FLAT:
+        return []
+    failures = frozen.modes.failures
+    return [
+        f"{failures.escaped + failures.flat} of {frozen.modes.num_starts:,} starts ran off to infinity or ended where "
+        "the density does not fall: it may be improper. Check its sign and its tails."
+    ]
+
+
+def _share_ran_off(frozen: Frozen) -> float:
+    """Share of the starts that ran off to infinity or ended where the density is flat."""
+    failures = frozen.modes.failures
+    return (failures.escaped + failures.flat) / max(frozen.modes.num_starts, 1)
+
+
+def _steps_diverge(produced: Produced) -> list[str]:
+    """Many divergences."""
     share = float(np.mean(produced.infos.is_divergent))
-    if share > MANY_DIVERGENCES:
-        found.append(
-            f"{share:.1%} of steps diverged: raise target_acceptance, or change variables where the density has an "
-            "edge."
-        )
-    if (num := failures.escaped + failures.flat) > MANY_FLAT * modes.num_starts:
-        found.append(
-            f"{num} of {modes.num_starts:,} starts ran off to infinity or ended where the density does not fall: it "
-            "may be improper. Check its tails."
-        )
-    return found
+    if not share > MANY_DIVERGENCES:
+        return []
+    return [
+        f"{share:.1%} of steps diverged: raise target_acceptance, or change variables where the density has an edge."
+    ]
 
 
 def _first(numbers: np.ndarray) -> str:

@@ -180,8 +180,8 @@ def mode_of_mass(population: Population, modes: Modes) -> Modes:
     # Particles that ran off may all descend from one of them, and lie in one place.
     if not (np.isfinite(scales) & (scales > 0)).all():
         raise ValueError(
-            f"the density seems to be improper: particles ran off to {np.abs(x).max():.1g}, and it does not fall "
-            "there. Check that logdensity_fn has a finite integral"
+            "the density seems to be improper: no start led to a peak, and particles ended at coordinates up to "
+            f"{np.abs(x).max():.1g}. Check the sign of logdensity_fn, and that its integral is finite"
         )
     return modes._replace(
         positions=jax.tree.map(lambda leaf: leaf[best : best + 1], population.positions),
@@ -251,13 +251,17 @@ def require_modes(modes: Modes) -> None:
     """Raise where no start led to a mode, with the reasons."""
     if len(modes.logdensities):
         return
-    failures = modes.failures
+    reasons = {
+        "began where the density is zero or not a number": modes.failures.outside,
+        "ran off to infinity": modes.failures.escaped,
+        "did not reach a small gradient": modes.failures.unconverged,
+        "stopped at a saddle": modes.failures.saddle,
+        "ended where the density is flat": modes.failures.flat,
+    }
+    said = ", ".join(f"{number} {reason}" for reason, number in reasons.items() if number)
     raise ValueError(
-        f"no mode found: of {modes.num_starts} starts {failures.outside} began where the density is zero or "
-        f"not a number, {failures.escaped} ran off to infinity, {failures.unconverged} did not reach a "
-        f"small gradient, {failures.saddle} stopped at a saddle and {failures.flat} where the density is "
-        "flat. Check that logdensity_fn is a proper density, and that region covers its modes; "
-        "or raise max_steps."
+        f"no mode found: of {modes.num_starts} starts {said}. Check the sign of logdensity_fn, that it is that of a "
+        "proper density, and that region covers its modes"
     )
 
 

@@ -56,7 +56,7 @@ def box(low: PyTree, high: PyTree) -> Box:
     ----------
     low, high
         Positions (pytrees of floating arrays, of one structure) with ``low < high`` in every coordinate. A list of
-        numbers is one array.
+        numbers is one array, and 1 is 1.0.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def box(low: PyTree, high: PyTree) -> Box:
     >>> f"{region.log_prob(jax.numpy.ones(2)):.3f}"
     '-1.386'
     """
-    low, high = as_position(_lists_as_arrays(low), "low"), as_position(_lists_as_arrays(high), "high")
+    low, high = as_position(_numbers_as_arrays(low), "low"), as_position(_numbers_as_arrays(high), "high")
     if describe(low) != describe(high):
         raise ValueError(f"low and high must be alike, got {describe(low)} and {describe(high)}")
     if is_concrete(low, high):
@@ -81,13 +81,13 @@ def box(low: PyTree, high: PyTree) -> Box:
     return Box(low, high)
 
 
-def _lists_as_arrays(corner: PyTree) -> PyTree:
-    """A corner with lists of numbers as arrays: JAX would take each number for an array of its own."""
+def _numbers_as_arrays(corner: PyTree) -> PyTree:
+    """A corner with numbers and lists of numbers as arrays: JAX would take each of a list for an array of its own."""
 
-    def is_list(node: Any) -> bool:
-        return isinstance(node, list) and all(isinstance(entry, int | float) or is_list(entry) for entry in node)
+    def is_plain(node: Any) -> bool:
+        return isinstance(node, int | float) or (isinstance(node, list) and all(map(is_plain, node)))
 
-    return jax.tree.map(lambda node: np.asarray(node, float) if is_list(node) else node, corner, is_leaf=is_list)
+    return jax.tree.map(lambda node: np.asarray(node, float) if is_plain(node) else node, corner, is_leaf=is_plain)
 
 
 class Starts:
