@@ -16,6 +16,7 @@ from vhmc_jax.diagnostics.modes.labels import (
     values_at,
 )
 from vhmc_jax.diagnostics.modes.locations import Locations, locate
+from vhmc_jax.diagnostics.modes.moves import jump_counts, pair_counts, path_of, round_trips
 from vhmc_jax.diagnostics.modes.partition import partition_errors
 from vhmc_jax.diagnostics.modes.table import mode_notes, mode_table
 from vhmc_jax.diagnostics.modes.weights import mode_weights
@@ -201,7 +202,7 @@ def mode_report(
             raise ValueError("centres need covariances: modes of unequal width are not told apart by distance alone")
         modes = labels_from_centres(check_draws(draws), centres, covariances)
     k = modes.responsibilities.shape[-1]
-    attempts, accepted = _jump_counts(infos, modes.labels.shape, k, components)
+    attempts, accepted = jump_counts(infos, modes.labels.shape, k, components)
     partition = np.zeros(k) if partition is None else partition
     return _assemble(
         modes, partition, _guide_weights(guide, components, k), attempts, accepted, undiscovered_share, smallest_basin
@@ -226,10 +227,10 @@ def _assemble(
     smallest_basin: float | None,
 ) -> ModeReport:
     k = modes.responsibilities.shape[-1]
-    path = _forward_fill(modes.labels)
+    path = path_of(modes.labels)
     seen = np.stack([(modes.labels == mode).any(1) for mode in range(k)], axis=1)
     before, after = path[:, :-1].ravel(), path[:, 1:].ravel()
-    transitions = _pair_counts(before, after, before >= 0, k)
+    transitions = pair_counts(before, after, before >= 0, k)
     weights = mode_weights(modes.responsibilities, modes.labels, transitions, partition)
     stuck = tuple(int(c) for c in np.flatnonzero(seen.sum(1) == 1)) if k > 1 else ()
     unseen = tuple(int(mode) for mode in np.flatnonzero(~seen.any(0)))
@@ -248,7 +249,7 @@ def _assemble(
         transitions=transitions,
         jump_attempts=attempts,
         jumps_accepted=accepted,
-        round_trips=_round_trips(path, k),
+        round_trips=round_trips(path, k),
         entropic_coverage=_entropic_coverage(weights.mean),
         stuck_chains=stuck,
         unseen_modes=unseen,
@@ -256,26 +257,6 @@ def _assemble(
         undiscovered_share=undiscovered_share,
         smallest_basin=smallest_basin,
     )
-
-
-def _forward_fill(labels: np.ndarray) -> np.ndarray:
-    """Labels with −1 replaced by the mode that the chain was in last; −1 stays where it was in none yet."""
-    last = np.maximum.accumulate(np.where(labels >= 0, np.arange(labels.shape[1]), 0), axis=1)
-    return np.take_along_axis(labels, last, axis=1)
-
-
-def _pair_counts(before: np.ndarray, after: np.ndarray, counted: np.ndarray, k: int) -> np.ndarray:
-    """Number of pairs (before, after) where counted, (k, k)."""
-    pairs = before[counted].astype(np.int64) * k + after[counted]
-    return np.bincount(pairs, minlength=k * k).reshape(k, k)
-
-
-def _round_trips(path: np.ndarray, k: int) -> np.ndarray:
-    """Visits beyond the first to each mode, summed over chains: a visit is a run of equal labels."""
-    starts = np.concatenate([np.ones_like(path[:, :1], bool), path[:, 1:] != path[:, :-1]], axis=1) & (path >= 0)
-    chain = np.broadcast_to(np.arange(len(path))[:, None], path.shape)
-    visits = np.bincount(chain[starts] * k + path[starts], minlength=len(path) * k).reshape(len(path), k)
-    return np.maximum(visits - 1, 0).sum(0)
 
 
 def _entropic_coverage(weights: np.ndarray) -> float:
@@ -292,25 +273,6 @@ def _guide_weights(guide: Any, mode_of: np.ndarray | None, k: int) -> np.ndarray
     weights = guide.on_host().weights
     found = np.bincount(mode_of[mode_of >= 0], weights[mode_of >= 0], minlength=k)
     return found / found.sum()
-
-
-def _jump_counts(
-    infos: Any, shape: tuple[int, ...], k: int, mode_of: np.ndarray | None
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Jumps proposed and accepted by pair of modes, or None where infos do not say from where to where."""
-    get = infos.get if isinstance(infos, dict) else lambda name: getattr(infos, name, None)
-    fields = [get(name) for name in ("is_jump", "jump_accepted", "jump_from", "jump_to")]
-    if any(field is None for field in fields):
-        return None, None
-    tried, accepted, before, after = (np.asarray(field) for field in fields)
-    if any(field.shape != shape for field in (tried, accepted, before, after)):
-        raise ValueError(f"jump fields of infos must have the shape of labels, {shape}")
-    if mode_of is not None:
-        # One more entry, so that component -1, no candidate, is mode -1.
-        modes = np.append(mode_of, -1)
-        before, after = modes[before], modes[after]
-    tried = tried.astype(bool) & (before >= 0) & (after >= 0)
-    return _pair_counts(before, after, tried, k), _pair_counts(before, after, tried & accepted.astype(bool), k)
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
