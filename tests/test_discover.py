@@ -16,7 +16,7 @@ from vhmc_jax.pipeline.discover import (
 )
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
-from vhmc_jax.search.modes import mode_of_mass
+from vhmc_jax.search.mass import mode_of_mass
 from vhmc_jax.search.population import Population
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,8 @@ from vhmc_jax.base import Array, PyTree
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
 from vhmc_jax.search import Modes
-from vhmc_jax.search.modes import mode_of_mass, narrow_starts_note, require_modes, search_modes
+from vhmc_jax.search.mass import mode_of_mass
+from vhmc_jax.search.modes import narrow_starts_note, require_modes, search_modes
 from vhmc_jax.search.population import Path, Population, population
 from vhmc_jax.search.region import dimension_of
 
