@@ -9,7 +9,7 @@ import pytest
 
 import vhmc_jax as vj
 from vhmc_jax.fit.assess import Judged
-from vhmc_jax.fit.fit_guide import _notes
+from vhmc_jax.fit.descriptions import _notes
 
 pytestmark = pytest.mark.slow
 SMALL = {"num_draws": 256, "num_chains": 8, "num_warmup": 48, "num_weight_draws": 512}
@@ -147,3 +147,33 @@ def test_a_poor_fit_is_noted_where_jumps_fail_too(far):
     assert _notes(poor, report.mode_weights, least_weight=0.4) == ()
     fine = poor._replace(expected_acceptance_by_mode=np.array([0.95, 0.95]))
     assert _notes(fine, report.mode_weights, least_weight=0.01) == ()
+
+
+def test_the_report_says_what_was_tried_and_what_was_taken(far):
+    target, modes, (_, report) = far
+    (tried,) = report.tried
+    assert tried.name == "Laplace's approximation"
+    assert tried.num_components == 3
+    assert report.description.startswith("Guide: Laplace's approximation (3 components); at least 0.9")
+    _, chained = vj.fit_guide(
+        jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, good_acceptance=1.0, **SMALL
+    )
+    names = [tried.name for tried in chained.tried]
+    assert names == ["Laplace's approximation", "components fitted to chains", "components where draws found more mass"]
+    assert "Tried before: Laplace's approximation 0.9" in chained.description
+    _, short = vj.fit_guide(
+        jax.random.key(0),
+        lambda tree: target.logdensity(tree["x"]),
+        modes,
+        good_acceptance=1.0,
+        refinements=("growth",),
+        **SMALL,
+    )
+    assert short.num_gradients == 0
+    assert len(short.tried) == 2
+
+
+@pytest.mark.parametrize("refinements", ["chains", ("chains", "flow")])
+def test_descriptions_that_there_are_not_are_named(refinements):
+    with pytest.raises(ValueError, match="refinements must be a tuple of some of draws, product, chains"):
+        vj.FitOptions(refinements=refinements)

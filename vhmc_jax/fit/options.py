@@ -9,6 +9,9 @@ from vhmc_jax.base import Array
 GOOD_ACCEPTANCE = 0.9
 """From here on a mode is well described, and one candidate enough: others would cost more than the jumps they save."""
 
+REFINEMENTS = ("draws", "product", "chains", "population", "growth")
+"""What may be tried where Laplace's approximation does not suffice, in this order."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
@@ -40,6 +43,10 @@ class FitOptions:
         Weight of one wide component over everything; 0 for none.
     weight_floor
         Least weight of a mode in the guide, as a share of 1/k, so that none is lost.
+    refinements
+        What may be tried where Laplace's approximation does not suffice: components fitted to their own draws, a
+        ``product`` over blocks of coordinates, ``chains`` around modes, a mixture for a ``population``, and ``growth``
+        where draws find more mass. Each is tried only where those before it do not do. What is left out is forbidden.
     """
 
     num_draws: int = 1024
@@ -53,6 +60,7 @@ class FitOptions:
     good_acceptance: float = GOOD_ACCEPTANCE
     defensive_weight: float = 0.01
     weight_floor: float = 0.01
+    refinements: tuple[str, ...] = REFINEMENTS
 
     def __post_init__(self) -> None:
         for name in ("num_draws", "num_chains", "num_warmup", "max_components"):
@@ -67,6 +75,9 @@ class FitOptions:
         for name in ("defensive_weight", "weight_floor"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        if isinstance(self.refinements, str) or (unknown := set(self.refinements) - set(REFINEMENTS)):
+            named = repr(self.refinements) if isinstance(self.refinements, str) else ", ".join(map(repr, unknown))
+            raise ValueError(f"refinements must be a tuple of some of {', '.join(REFINEMENTS)}, got {named}")
         if not 0 <= self.good_acceptance <= 1:
             raise ValueError(f"good_acceptance must be from 0 to 1, got {self.good_acceptance}")
 

@@ -10,6 +10,24 @@ NUM_STARTS = 256
 """Draws, about the target's, that a report keeps."""
 
 
+class Tried(NamedTuple):
+    """A description of the modes that was tried.
+
+    Attributes
+    ----------
+    name
+        What it is.
+    acceptance
+        Share of jumps that it can be relied on to make succeed.
+    num_components
+        Its components.
+    """
+
+    name: str
+    acceptance: float
+    num_components: int
+
+
 class GuideReport(NamedTuple):
     """How good a guide is.
 
@@ -50,6 +68,8 @@ class GuideReport(NamedTuple):
         Gradients taken.
     num_densities
         Density values taken.
+    tried
+        The descriptions that were tried, one after another; the guide is the last one.
     """
 
     log_envelope: float
@@ -69,3 +89,16 @@ class GuideReport(NamedTuple):
     notes: tuple[str, ...]
     num_gradients: int
     num_densities: int
+    tried: tuple[Tried, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """A sentence on what the guide is, and one on what was tried before it."""
+        if not self.tried:
+            return "The guide was given."
+        *before, last = self.tried
+        number = f"{last.num_components} component{'' if last.num_components == 1 else 's'}"
+        text = f"Guide: {last.name} ({number}); at least {last.acceptance:.2f} of jumps should succeed."
+        if before:
+            text += " Tried before: " + ", ".join(f"{each.name} {each.acceptance:.2f}" for each in before) + "."
+        return text

@@ -121,6 +121,7 @@ class Result:
             str(summary(one_in(self.judged_every, self.draws))),
             _evidence(self.evidence),
             _cost_table(self.phases),
+            self.frozen.guide_report.description,
             _acceptance(one_in(self.judged_every, self.infos), self.frozen),
         ]
         if self.judged_every > 1:
