@@ -205,7 +205,7 @@ def _advance_in_chunks(
                 bar.show(end, getattr(run.info_means, "acceptance_rate", None))
             is_asked = interrupt.is_asked
             if chunks is not None:
-                chunks.take(run, buffer, done, end, end == total or is_asked)
+                buffer = chunks.take(run, buffer, done, end, end == total or is_asked)
             done = end
             if is_asked:
                 break

@@ -4,6 +4,7 @@
 """
 
 import errno
+import hashlib
 import json
 import zipfile
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class DamagedFileError(ValueError):
     """A file was cut short, or a byte of it changed."""
 
 
-def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
+def save(path: Any, record: Any, *, is_lenient: bool = False) -> None:
     """Write a record to a file, which is complete or not there.
 
     Parameters
@@ -45,20 +46,16 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     is_lenient
         Whether what cannot be stored, a function for instance, comes back as None. Otherwise it is an error.
 
-    Returns
-    -------
-    The SHA-256 of the file.
-
     Examples
     --------
     >>> import tempfile, jax.numpy as jnp, vhmc_jax as vj
     >>> path = tempfile.mkdtemp() + "/guide.npz"
-    >>> _ = vj.save(path, vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None]))
+    >>> vj.save(path, vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None]))
     >>> vj.load(path).means.shape
     (1, 2)
     """
     members = _members(record, is_lenient)  # what cannot be stored is said before a file is touched
-    return write_atomically(Path(path), lambda file: _write_members(file, members))
+    write_atomically(Path(path), lambda file: _write_members(file, members))
 
 
 def save_to(file: Any, record: Any) -> None:
@@ -114,6 +111,33 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
         raise DamagedFileError(f"{path} is damaged: it names places that are not in it") from error
 
 
+def contents_digest(path: Path, *, are_compared: bool) -> str:
+    """A digest of what a file contains: names, places, lengths and checksums of its arrays.
+
+    Parameters
+    ----------
+    path
+        Name of a file that :func:`save` wrote.
+    are_compared
+        Whether all arrays are read, and compared with their checksums.
+
+    Returns
+    -------
+    The SHA-256 of the list of contents.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [
+                (each.filename, each.header_offset, each.compress_type, each.flag_bits, each.file_size, each.CRC)
+                for each in archive.infolist()
+            ]
+            if are_compared and (name := archive.testzip()):
+                raise DamagedFileError(f"{path} is damaged: the checksum of {name} differs")
+    except DAMAGE as error:
+        raise DamagedFileError(f"{path} is damaged: {error}") from error
+    return hashlib.sha256(json.dumps(members).encode()).hexdigest()
+
+
 def _write_members(file: Any, arrays: dict[str, Any]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
@@ -121,7 +145,15 @@ def _write_members(file: Any, arrays: dict[str, Any]) -> None:
                 if isinstance(array, Stitched):
                     _write_blocks(member, array)
                 else:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+                    _write_array(member, array)
+
+
+def _write_array(member: Any, array: np.ndarray) -> None:
+    """An array in NumPy's format, from where it lies in memory. ``numpy.lib.format.write_array`` copies it twice."""
+    about = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(member, about)
+    in_order = np.ascontiguousarray(array.T if about["fortran_order"] else array)
+    member.write(in_order.reshape(-1).view(np.uint8).data)
 
 
 def _write_blocks(member: Any, array: Stitched) -> None:
