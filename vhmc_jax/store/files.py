@@ -3,11 +3,12 @@
 ``numpy.load`` opens it too. Arrays of a large file are mapped, and read where they are looked at.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class DamagedFileError(ValueError):
     """A file was cut short, or a byte of it changed."""
 
 
-def save(path: Any, record: Any, *, is_lenient: bool = False) -> None:
+def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     """Write a record to a file, which is complete or not there.
 
     Parameters
@@ -46,16 +47,21 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> None:
     is_lenient
         Whether what cannot be stored, a function for instance, comes back as None. Otherwise it is an error.
 
+    Returns
+    -------
+    A digest of the file's contents: another one where a bit of an array differs.
+
     Examples
     --------
     >>> import tempfile, jax.numpy as jnp, vhmc_jax as vj
     >>> path = tempfile.mkdtemp() + "/guide.npz"
-    >>> vj.save(path, vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None]))
+    >>> _ = vj.save(path, vj.GaussianMixture(jnp.zeros(1), jnp.zeros((1, 2)), jnp.eye(2)[None]))
     >>> vj.load(path).means.shape
     (1, 2)
     """
     members = _members(record, is_lenient)  # what cannot be stored is said before a file is touched
     write_atomically(Path(path), lambda file: _write_members(file, members))
+    return contents_digest(Path(path), are_compared=False)
 
 
 def save_to(file: Any, record: Any) -> None:
@@ -94,21 +100,14 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     path = path if hasattr(path, "read") else Path(path)
     if isinstance(path, Path) and path.is_dir():
         raise ValueError(f"path must be a file that save wrote, got the folder {path}: open_run reads a store")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(bytes(_read_member(archive, DESCRIPTION)))
-            if description["format"] > FORMAT:
-                raise ValueError(
-                    f"{path} was written by a newer version: format {description['format']}, this one knows {FORMAT}"
-                )
-            array_of: Callable = _mapped(path, archive) if is_mapped else lambda name: _read_member(archive, name)
-            return decode(description["record"], array_of)
-    except DAMAGE as error:
-        raise DamagedFileError(f"{path} is no record, or is damaged: {error}") from error
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a place before the beginning of the file
-            raise
-        raise DamagedFileError(f"{path} is damaged: it names places that are not in it") from error
+    with _archive(path) as archive:
+        description = json.loads(bytes(_read_member(archive, DESCRIPTION)))
+        if description["format"] > FORMAT:
+            raise ValueError(
+                f"{path} was written by a newer version: format {description['format']}, this one knows {FORMAT}"
+            )
+        array_of: Callable = _mapped(path, archive) if is_mapped else lambda name: _read_member(archive, name)
+        return decode(description["record"], array_of)
 
 
 def contents_digest(path: Path, *, are_compared: bool) -> str:
@@ -125,17 +124,28 @@ def contents_digest(path: Path, *, are_compared: bool) -> str:
     -------
     The SHA-256 of the list of contents.
     """
+    with _archive(path) as archive:
+        members = [
+            (each.filename, each.header_offset, each.compress_type, each.flag_bits, each.file_size, each.CRC)
+            for each in archive.infolist()
+        ]
+        if are_compared and (name := archive.testzip()):
+            raise DamagedFileError(f"{path} is damaged: the checksum of {name} differs")
+    return hashlib.sha256(json.dumps(members).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _archive(path: Any) -> Iterator[zipfile.ZipFile]:
+    """A file to read from; what a byte that changed leads to is one error."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [
-                (each.filename, each.header_offset, each.compress_type, each.flag_bits, each.file_size, each.CRC)
-                for each in archive.infolist()
-            ]
-            if are_compared and (name := archive.testzip()):
-                raise DamagedFileError(f"{path} is damaged: the checksum of {name} differs")
+            yield archive
     except DAMAGE as error:
-        raise DamagedFileError(f"{path} is damaged: {error}") from error
-    return hashlib.sha256(json.dumps(members).encode()).hexdigest()
+        raise DamagedFileError(f"{path} is no record, or is damaged: {error}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the beginning of the file
+            raise
+        raise DamagedFileError(f"{path} is damaged: it names places that are not in it") from error
 
 
 def _write_members(file: Any, arrays: dict[str, Any]) -> None:

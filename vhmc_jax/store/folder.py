@@ -86,8 +86,7 @@ class Folder:
         try:
             self._forget(name)
             file = self.path / name
-            save(file, record)
-            digest = contents_digest(file, are_compared=False)
+            digest = save(file, record)
             entry = {"file": name, "bytes": file.stat().st_size, "contents": digest, **about}
             with open(self.path / MANIFEST, "ab") as manifest:
                 manifest.write(_line(entry).encode())
