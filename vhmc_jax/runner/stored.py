@@ -132,18 +132,11 @@ class StoredChunks:
             buffer, self._spare = jax.tree.map(jnp.copy, buffer) if self._spare is None else self._spare, buffer
         return buffer
 
-    def finish(self, is_complete: bool) -> None:
-        """Until the last file is written.
-
-        Parameters
-        ----------
-        is_complete
-            Whether what is there can be returned. Otherwise it is an interrupt, which says where the rest is.
-        """
+    def finish(self) -> str:
+        """Until the last file is written; how far the run has come, for an interrupt to say."""
         self._wait()
-        if self._num_written == 0 or not is_complete:
-            draws = f"after {self._num_written:,} draws a chain" if self._num_written else "before the first draw"
-            raise KeyboardInterrupt(f"{draws}; {self._folder.path} has the states to go on from")
+        draws = f"after {self._num_written:,} draws a chain" if self._num_written else "before the first draw"
+        return f"{draws}; {self._folder.path} has the states to go on from"
 
     def _wait(self) -> None:
         """Until the last file is written; raises what went wrong with it."""
