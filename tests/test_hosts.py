@@ -1,5 +1,6 @@
 """Several processes that share a run. They are made up but in one test, which starts two and kills one of them."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,47 @@ KERNEL = vj.hmc(lambda x: -0.5 * jnp.sum(x**2), step_size=0.6, num_integration_s
 def test_two_processes_end_and_one_that_is_killed_is_resumed_with_the_same_bits():
     found = subprocess.run([sys.executable, str(BENCHMARK), "run_chains"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
+    assert "the second is asked to end: both do" in found.stdout
     assert "both started again: the same bits in draws and result" in found.stdout
+
+
+INTERRUPTED = """
+import signal, sys, jax
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", 2, int(sys.argv[2]))
+import jax.numpy as jnp, numpy as np, vhmc_jax as vj
+from vhmc_jax.runner import chunks
+from vhmc_jax.runner.devices import local_values
+chunks.CHUNK_SECONDS = 0.05
+ends = chunks.chunk_ends
+def asked_at_the_tenth(*arguments):
+    for number, end in enumerate(ends(*arguments)):
+        yield end
+        if number == 10 and jax.process_index() == 1:
+            signal.raise_signal(signal.SIGTERM)
+vj.runner.chains.chunk_ends = asked_at_the_tenth
+kernel = vj.hmc(lambda x: -0.5 * jnp.sum(x**2), step_size=0.6, num_integration_steps=3)
+amount = {"num_samples": 30_000, "thinning": 1_000, "stop_on_interrupt": True}
+chains = vj.run_chains(jax.random.key(0), kernel, jnp.zeros((4, 2)), devices=jax.devices(), **amount)
+print(chains.is_complete, chains.next_iteration, chains.draws.shape, np.isfinite(local_values(chains.draws)).all())
+"""
+
+
+@pytest.mark.slow
+def test_of_two_processes_without_a_store_one_that_is_asked_stops_both_at_the_same_iteration():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    commands = [[sys.executable, "-c", INTERRUPTED, port, str(number)] for number in range(2)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, **pipes) for command in commands]
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    first, second = (output.splitlines()[-1] for output, _ in outputs)
+    assert first == second
+    is_complete, iteration, *_, is_finite = first.split()
+    assert (is_complete, is_finite) == ("False", "True")
+    assert 10 < int(iteration) < 30_000_000
 
 
 def mesh_of_processes(*numbers):

@@ -5,6 +5,7 @@ import itertools
 import json
 import subprocess
 import sys
+import zipfile
 from collections import namedtuple
 
 import chex
@@ -15,7 +16,7 @@ import pytest
 
 import vhmc_jax as vj
 from vhmc_jax.store import atomic, files, fingerprint, folder, records
-from vhmc_jax.store.files import DamagedFileError, load, save
+from vhmc_jax.store.files import DamagedFileError, contents_digest, load, save
 from vhmc_jax.store.folder import Folder
 from vhmc_jax.store.stitched import Joined, Stitched, is_stitched, mapped
 
@@ -156,6 +157,36 @@ def test_whichever_byte_changes_the_record_is_the_same_or_refused(tmp_path):
     assert num_refused > len(content)
 
 
+def test_whichever_byte_changes_the_contents_are_the_same_or_others(tmp_path):
+    """A manifest has one short digest for each file: of its list of contents, with the checksums of its arrays."""
+    path, record = tmp_path / "record.npz", {"x": np.arange(10.0)}
+    save(path, record)
+    digest, content, num_refused = contents_digest(path, are_compared=False), path.read_bytes(), 0
+    assert contents_digest(path, are_compared=True) == digest
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            is_same = contents_digest(path, are_compared=True) == digest
+        except DamagedFileError:
+            is_same = False
+        num_refused += not is_same
+        if is_same:
+            assert_same(load(path), record)
+    assert num_refused > len(content) // 2
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.arange(24.0).reshape(2, 3, 4).T, np.arange(24).reshape(2, 3, 4)[:, ::2, 1:], np.zeros((0, 3)), np.array(2.5)],
+    ids=["Fortran", "a part", "empty", "scalar"],
+)
+def test_an_array_is_written_as_numpy_writes_it(array, tmp_path):
+    save(tmp_path / "record.npz", array)
+    np.save(tmp_path / "array.npy", array)
+    with zipfile.ZipFile(tmp_path / "record.npz") as archive:
+        assert archive.read("array.npy") == (tmp_path / "array.npy").read_bytes()
+
+
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "FORMAT", 2)
     save(tmp_path / "record.npz", 1)
@@ -216,10 +247,11 @@ def test_what_is_no_folder_for_a_run(tmp_path):
         Folder(tmp_path, {})
     with pytest.raises(TypeError, match="store must be the path of a folder, got int: 3"):
         Folder(3, {})
-    (tmp_path / "newer").mkdir()
-    (tmp_path / "newer" / "about.json").write_text(json.dumps({"format": 99, "run": {}}))
-    with pytest.raises(ValueError, match="newer version: format 99"):
-        Folder(tmp_path / "newer", {})
+    for which, number in (("a newer", 99), ("an older", 1)):
+        (tmp_path / which).mkdir()
+        (tmp_path / which / "about.json").write_text(json.dumps({"format": number, "run": {}}))
+        with pytest.raises(ValueError, match=f"{which} version: format {number}, this one knows 2"):
+            Folder(tmp_path / which, {})
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):

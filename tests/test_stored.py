@@ -177,9 +177,10 @@ def test_a_signal_ends_at_a_chunk_with_everything_written(whole, tmp_path, monke
     take = stored.StoredChunks.take
 
     def take_and_raise(self, run, buffer, before, done, is_last):
-        take(self, run, buffer, before, done, is_last)
+        buffer = take(self, run, buffer, before, done, is_last)
         if done == 60:
             signal.raise_signal(number)
+        return buffer
 
     with monkeypatch.context() as patch:
         patch.setattr(stored.StoredChunks, "take", take_and_raise)

@@ -119,7 +119,8 @@ class Phases:
         """
         with Interrupt(is_lasting) as interrupt:
             record, phase = self._hosts.from_first(lambda: self._kept(name, function, *arguments))
-        self.is_interrupted = self.is_interrupted or interrupt.is_asked
+        # What one of several processes was asked, all of them do: else the others would wait for it.
+        self.is_interrupted = not self._hosts.all(not (self.is_interrupted or interrupt.is_asked))
         self.done = (*self.done, phase)
         return record
 

@@ -157,21 +157,32 @@ def _adapt(
     num_chains = len(states.logdensity)
     start = DualAverage(jnp.log(initial_step_size), jnp.log(initial_step_size), jnp.zeros_like(centre))
 
-    def iteration(carry: tuple[Any, DualAverage], t: Array) -> tuple[tuple[Any, DualAverage], tuple[Array, Array]]:
-        states, average = carry
-        keys = jax.vmap(lambda chain: random.fold_in(random.fold_in(rng_key, t), chain))(jnp.arange(num_chains))
+    def iteration(carry: tuple[Any, DualAverage], at: tuple[Array, Any]) -> tuple[Any, tuple[Array, Array]]:
+        (states, average), (t, keys) = carry, at
         states, infos = jax.vmap(factory(jnp.exp(average.log_step_size)).step)(keys, states)
         acceptance = jnp.mean(jnp.nan_to_num(infos.acceptance_rate)).astype(centre.dtype)
         average = update(average, target - acceptance, centre, (t + 1).astype(centre.dtype))
         return (states, average), (acceptance, jnp.sum(infos.num_gradients))
 
-    (states, average), (acceptances, gradients) = jax.lax.scan(iteration, (states, start), jnp.arange(num_steps))
+    numbers, keys = jnp.arange(num_steps), keys_of(rng_key, num_steps, num_chains)
+    (states, average), (acceptances, gradients) = jax.lax.scan(iteration, (states, start), (numbers, keys))
     return AdaptedStepSize(
         step_size=jnp.exp(average.log_average),
         acceptance_rate=jnp.mean(acceptances[num_steps // 2 :]),
         positions=states.position,
         num_gradients=jnp.sum(gradients),
     )
+
+
+def keys_of(rng_key: PRNGKey, num_iterations: int, num_chains: int) -> Any:
+    """Keys (iteration, chain) of all iterations, made before the loop over them.
+
+    Within the loop, XLA may put the two hashes of a key into the hashes of the step's random numbers, and write the
+    hashes out again in each place that uses them. Ten dimensions and 8 chains then took 40 seconds to compile.
+    """
+    chains = jnp.arange(num_chains)
+    of_one = lambda t: jax.vmap(lambda chain: random.fold_in(random.fold_in(rng_key, t), chain))(chains)  # noqa: E731
+    return jax.vmap(of_one)(jnp.arange(num_iterations))
 
 
 def update(average: DualAverage, error: Array, centre: Array, t: Array) -> DualAverage:

@@ -5,6 +5,7 @@ and with a store it writes files of its own. What is decided once, the first pro
 """
 
 import io
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -82,6 +83,10 @@ class Hosts(NamedTuple):
         """The shares of all processes, one after another, in each of them."""
         return multihost_utils.process_allgather(tree, tiled=True) if self.are_several else tree
 
+    def all(self, is_true: bool) -> bool:
+        """Whether something holds in every process. Each of them asks, and waits for the others' answers."""
+        return bool(np.all(multihost_utils.process_allgather(np.bool_(is_true)))) if self.are_several else is_true
+
     def wait(self, store: Any) -> None:
         """Until all processes have written their files; raises where this one cannot see those of another."""
         multihost_utils.sync_global_devices("the chains are stored")
@@ -119,6 +124,36 @@ class Hosts(NamedTuple):
         buffer = np.zeros(size, np.uint8)
         buffer[: len(content)] = np.frombuffer(content, np.uint8)
         return np.asarray(multihost_utils.broadcast_one_to_all(buffer)).astype(np.uint8).tobytes()
+
+
+class Stop:
+    """One word that a process may say to the others of a run, and each hears between chunks: stop.
+
+    Parameters
+    ----------
+    is_shared
+        Whether there are others. Then all of them make one of these for the same run, in the same order.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, is_shared: bool):
+        self._name = f"vhmc_jax/stop/{next(self._numbers)}" if is_shared else None
+
+    def is_said(self, is_asked: bool) -> bool:
+        """Whether this process is asked to stop, or another one was. The others will hear of it."""
+        if self._name is None:
+            return is_asked
+        from jax._src import distributed  # there is no public way to what JAX's processes tell one another
+
+        client: Any = distributed.global_state.client
+        if is_asked:
+            client.key_value_set(f"{self._name}/{jax.process_index()}", "asked")
+        return is_asked or bool(client.key_value_dir_get(self._name))
+
+    def latest(self, done: int) -> int:
+        """Iterations of the process that has done most. Each of them asks, and waits for the others' numbers."""
+        return done if self._name is None else int(np.max(multihost_utils.process_allgather(np.int32(done))))
 
 
 def whole(tree: PyTree) -> PyTree:

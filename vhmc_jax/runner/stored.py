@@ -76,6 +76,7 @@ class StoredChunks:
         self._written_at = time.perf_counter()
         self._writer = ThreadPoolExecutor(1)
         self._pending: Future | None = None
+        self._spare: PyTree = None
 
     def resumed(self, run: Run, total: int) -> tuple[Run, int]:
         """The run after the last file, and its iterations; the run as it is where there is no file."""
@@ -92,7 +93,7 @@ class StoredChunks:
             raise ValueError(f"store: the states in {self._folder.path} have other shapes or dtypes than this kernel's")
         return jax.tree.unflatten(treedef, stored), done
 
-    def take(self, run: Run, buffer: PyTree, before: int, done: int, is_last: bool) -> None:
+    def take(self, run: Run, buffer: PyTree, before: int, done: int, is_last: bool) -> PyTree:
         """Write the draws that are complete, where it is time to: the window is full, or the run ends, or waited long.
 
         Parameters
@@ -103,13 +104,20 @@ class StoredChunks:
             Iterations before this chunk, and after it.
         is_last
             Whether the run ends here.
+
+        Returns
+        -------
+        Memory for the draws that come next: the same, or another where these are being written.
         """
         is_due = time.perf_counter() - self._written_at > FILE_SECONDS
-        if not (is_last or is_due or done == self._window.end(before)):
-            return
+        is_full = done == self._window.end(before)
+        if not (is_last or is_due or is_full):
+            return buffer
         first, num_draws = self._window.first_draw(before), self._window.num_draws(done)
         part = slice(self._num_written - first, num_draws - first)
-        values = jax.tree.map(lambda leaf: np.array(np.asarray(leaf)[:, part]), buffer)
+        values = jax.tree.map(lambda leaf: np.asarray(leaf)[:, part], buffer)
+        if not is_full:  # the run goes on in the same memory
+            values = jax.tree.map(np.array, values)
         kept = dict(zip(self._names, values if len(self._names) > 1 else (values,), strict=True))
         rates = getattr(run.info_means, "acceptance_rate", None)
         about = {"num_draws": num_draws - self._num_written, "iteration": done}
@@ -120,19 +128,15 @@ class StoredChunks:
             self._folder.write, f"chunk-{self._num_files:06d}.npz", Chunk(kept, _host_leaves(run)), **about
         )
         self._num_written, self._num_files, self._written_at = num_draws, self._num_files + 1, time.perf_counter()
+        if is_full and not is_last:  # what is being written is not copied, and free when the next window is full
+            buffer, self._spare = jax.tree.map(jnp.copy, buffer) if self._spare is None else self._spare, buffer
+        return buffer
 
-    def finish(self, is_complete: bool) -> None:
-        """Until the last file is written.
-
-        Parameters
-        ----------
-        is_complete
-            Whether what is there can be returned. Otherwise it is an interrupt, which says where the rest is.
-        """
+    def finish(self) -> str:
+        """Until the last file is written; how far the run has come, for an interrupt to say."""
         self._wait()
-        if self._num_written == 0 or not is_complete:
-            draws = f"after {self._num_written:,} draws a chain" if self._num_written else "before the first draw"
-            raise KeyboardInterrupt(f"{draws}; {self._folder.path} has the states to go on from")
+        draws = f"after {self._num_written:,} draws a chain" if self._num_written else "before the first draw"
+        return f"{draws}; {self._folder.path} has the states to go on from"
 
     def _wait(self) -> None:
         """Until the last file is written; raises what went wrong with it."""

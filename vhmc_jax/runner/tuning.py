@@ -20,7 +20,7 @@ from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_parameter, as_position
 from vhmc_jax.base import Array, PRNGKey, PyTree, as_pytree_function
 from vhmc_jax.programs import SOON_COMPILED, program
-from vhmc_jax.runner.adaptation import DualAverage, update
+from vhmc_jax.runner.adaptation import DualAverage, keys_of, update
 from vhmc_jax.runner.lengths import Stage, best_of, efficiencies_of, interval_of
 
 LENGTHS = (2, 4, 8, 16, 32, 64)
@@ -215,9 +215,8 @@ def _stage(
     num_chains = len(states.logdensity)
     flat = jax.vmap(lambda position: ravel_pytree(position)[0])
 
-    def iteration(carry: tuple[Any, DualAverage], t: Array) -> tuple[tuple[Any, DualAverage], tuple[Array, ...]]:
-        states, average = carry
-        keys = jax.vmap(lambda chain: random.fold_in(random.fold_in(rng_key, t), chain))(jnp.arange(num_chains))
+    def iteration(carry: tuple[Any, DualAverage], at: tuple[Array, Any]) -> tuple[Any, tuple[Array, ...]]:
+        (states, average), (t, keys) = carry, at
         kernel = factory(jnp.exp(average.log_step_size), interval, inverse_mass_matrix)
         states, infos = jax.vmap(kernel.step)(keys, states)
         acceptance = jnp.mean(jnp.nan_to_num(infos.acceptance_rate)).astype(centre.dtype)
@@ -226,7 +225,8 @@ def _stage(
         return (states, average), seen
 
     average = DualAverage(start, start, jnp.zeros_like(start))
-    (ends, average), seen = jax.lax.scan(iteration, (states, average), jnp.arange(num_iterations))
+    numbers, keys = jnp.arange(num_iterations), keys_of(rng_key, num_iterations, num_chains)
+    (ends, average), seen = jax.lax.scan(iteration, (states, average), (numbers, keys))
     path, logdensities, acceptances, gradients = seen
     return Stage(
         positions=ends.position,

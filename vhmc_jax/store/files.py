@@ -3,10 +3,12 @@
 ``numpy.load`` opens it too. Arrays of a large file are mapped, and read where they are looked at.
 """
 
+import contextlib
 import errno
+import hashlib
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
 
     Returns
     -------
-    The SHA-256 of the file.
+    A digest of the file's contents: another one where a bit of an array differs.
 
     Examples
     --------
@@ -58,7 +60,8 @@ def save(path: Any, record: Any, *, is_lenient: bool = False) -> str:
     (1, 2)
     """
     members = _members(record, is_lenient)  # what cannot be stored is said before a file is touched
-    return write_atomically(Path(path), lambda file: _write_members(file, members))
+    write_atomically(Path(path), lambda file: _write_members(file, members))
+    return contents_digest(Path(path), are_compared=False)
 
 
 def save_to(file: Any, record: Any) -> None:
@@ -97,15 +100,46 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     path = path if hasattr(path, "read") else Path(path)
     if isinstance(path, Path) and path.is_dir():
         raise ValueError(f"path must be a file that save wrote, got the folder {path}: open_run reads a store")
+    with _archive(path) as archive:
+        description = json.loads(bytes(_read_member(archive, DESCRIPTION)))
+        if description["format"] > FORMAT:
+            raise ValueError(
+                f"{path} was written by a newer version: format {description['format']}, this one knows {FORMAT}"
+            )
+        array_of: Callable = _mapped(path, archive) if is_mapped else lambda name: _read_member(archive, name)
+        return decode(description["record"], array_of)
+
+
+def contents_digest(path: Path, *, are_compared: bool) -> str:
+    """A digest of what a file contains: names, places, lengths and checksums of its arrays.
+
+    Parameters
+    ----------
+    path
+        Name of a file that :func:`save` wrote.
+    are_compared
+        Whether all arrays are read, and compared with their checksums.
+
+    Returns
+    -------
+    The SHA-256 of the list of contents.
+    """
+    with _archive(path) as archive:
+        members = [
+            (each.filename, each.header_offset, each.compress_type, each.flag_bits, each.file_size, each.CRC)
+            for each in archive.infolist()
+        ]
+        if are_compared and (name := archive.testzip()):
+            raise DamagedFileError(f"{path} is damaged: the checksum of {name} differs")
+    return hashlib.sha256(json.dumps(members).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _archive(path: Any) -> Iterator[zipfile.ZipFile]:
+    """A file to read from; what a byte that changed leads to is one error."""
     try:
         with zipfile.ZipFile(path) as archive:
-            description = json.loads(bytes(_read_member(archive, DESCRIPTION)))
-            if description["format"] > FORMAT:
-                raise ValueError(
-                    f"{path} was written by a newer version: format {description['format']}, this one knows {FORMAT}"
-                )
-            array_of: Callable = _mapped(path, archive) if is_mapped else lambda name: _read_member(archive, name)
-            return decode(description["record"], array_of)
+            yield archive
     except DAMAGE as error:
         raise DamagedFileError(f"{path} is no record, or is damaged: {error}") from error
     except OSError as error:
@@ -121,7 +155,15 @@ def _write_members(file: Any, arrays: dict[str, Any]) -> None:
                 if isinstance(array, Stitched):
                     _write_blocks(member, array)
                 else:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+                    _write_array(member, array)
+
+
+def _write_array(member: Any, array: np.ndarray) -> None:
+    """An array in NumPy's format, from where it lies in memory. ``numpy.lib.format.write_array`` copies it twice."""
+    about = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(member, about)
+    in_order = np.ascontiguousarray(array.T if about["fortran_order"] else array)
+    member.write(in_order.reshape(-1).view(np.uint8).data)
 
 
 def _write_blocks(member: Any, array: Stitched) -> None:

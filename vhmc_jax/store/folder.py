@@ -6,9 +6,11 @@ import warnings
 from pathlib import Path
 from typing import Any, Self
 
-from vhmc_jax.store.atomic import PARTIAL, sha256_of, write_atomically
-from vhmc_jax.store.files import FORMAT, DamagedFileError, load, save
+from vhmc_jax.store.atomic import PARTIAL, write_atomically
+from vhmc_jax.store.files import DamagedFileError, contents_digest, load, save
 
+FORMAT = 2
+"""Version of the folders. A folder of another one is refused."""
 ABOUT, MANIFEST, LOCK = "about.json", "manifest.jsonl", "lock"
 """Names of the files that each folder has: what the run is, one line for each complete file, and the lock."""
 RESUME = ("same", "as is")
@@ -83,8 +85,9 @@ class Folder:
         """Write a record to a file of that name, then a line about it to the manifest."""
         try:
             self._forget(name)
-            digest = save(self.path / name, record)
-            entry = {"file": name, "bytes": (self.path / name).stat().st_size, "sha256": digest, **about}
+            file = self.path / name
+            digest = save(file, record)
+            entry = {"file": name, "bytes": file.stat().st_size, "contents": digest, **about}
             with open(self.path / MANIFEST, "ab") as manifest:
                 manifest.write(_line(entry).encode())
                 manifest.flush()
@@ -129,8 +132,9 @@ def read_about(path: Path) -> dict:
         raise ValueError(f"{path} holds no run: there is no {ABOUT} in it") from None
     except json.JSONDecodeError as error:
         raise DamagedFileError(f"{path / ABOUT} is damaged: {error}") from error
-    if about["format"] > FORMAT:
-        raise ValueError(f"{path} was written by a newer version: format {about['format']}, this one knows {FORMAT}")
+    if about["format"] != FORMAT:
+        which = "a newer" if about["format"] > FORMAT else "an older"
+        raise ValueError(f"{path} was written by {which} version: format {about['format']}, this one knows {FORMAT}")
     return about["run"]
 
 
@@ -159,7 +163,11 @@ def damage(path: Path, entry: dict) -> str:
         return "missing"
     if (size := file.stat().st_size) != entry["bytes"]:
         return f"damaged ({size:,} bytes in place of {entry['bytes']:,})"
-    return "" if sha256_of(file) == entry["sha256"] else "damaged (its checksum differs)"
+    try:
+        is_same = contents_digest(file, are_compared=True) == entry["contents"]
+    except DamagedFileError:
+        is_same = False
+    return "" if is_same else "damaged (its checksum differs)"
 
 
 def _line(entry: dict) -> str:
