@@ -10,6 +10,7 @@ import pytest
 from counting import compiled_during
 
 import vhmc_jax as vj
+from vhmc_jax.pipeline.fold import fold
 
 with warnings.catch_warnings():  # ArviZ 0.x announces 1.x, and PyTensor that it found no BLAS
     warnings.simplefilter("ignore")
@@ -73,6 +74,27 @@ def test_values_names_and_data(problem):
     np.testing.assert_array_equal(problem.observed_data["y"], DATA)
     assert problem.dims["mu"] == ["component"]
     assert list(problem.coords["component"]) == ["a", "b"]
+
+
+def test_the_way_back_and_the_prior(problem):
+    assert problem.parameters == ("weights", "mu", "scale")
+    position = jax.tree.map(lambda rows: rows[:50], problem.prior)
+    values = jax.jit(jax.vmap(problem.constrain))(position)
+    back = jax.jit(jax.vmap(problem.unconstrain))({name: values[name] for name in problem.parameters})
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8), back, position)
+    draws = problem.prior_draws()
+    assert draws["mu"].shape == (1, 2048, 2)
+    np.testing.assert_allclose(draws["weights"].mean(axis=(0, 1)), 0.5, atol=0.03)
+
+
+def test_labels_by_the_name_of_their_dimension(problem):
+    """The density is the same at the images: the check is that of ``sample``."""
+    folded = fold(KEY, problem, problem.region, None, vj.permutations("component"))
+    assert folded.num_images == 2
+    inside = problem.constrain(folded.domain.representative(jax.tree.map(lambda rows: rows[0], problem.prior)))
+    assert inside["mu"][0] < inside["mu"][1]
+    with pytest.raises(ValueError, match="the exchange of labels 0 and 1 does not: the log density is"):
+        fold(KEY, problem, problem.region, None, vj.permutations({"mu": 0}))
 
 
 def test_region_is_about_the_prior(problem):

@@ -1,7 +1,7 @@
 """Folding: with symmetries, one of all images of each position is sampled, and the draws are spread over all of them.
 
-Notation: G the group of n symmetries, F its fundamental domain, π the density, π(g x) = π(x). If X has the density
-n π on F, and g is drawn from G uniformly, then g X has the density π.
+Notation: G the group of n symmetries, F its fundamental domain, π the density, π(g x) |det g'(x)| = π(x). If X has the
+density n π on F, and g is drawn from G uniformly, then g X has the density π.
 """
 
 import functools
@@ -17,7 +17,10 @@ import numpy as np
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.diagnostics.evidence import Evidence
+from vhmc_jax.models.named_symmetries import symmetries_of
+from vhmc_jax.models.problem import Problem
 from vhmc_jax.moves.domain import Domain, domain_of
+from vhmc_jax.moves.folded import FoldedDensity
 from vhmc_jax.moves.maps import flat_of
 from vhmc_jax.moves.symmetries import Symmetries, as_symmetries
 from vhmc_jax.pipeline.frozen import Frozen
@@ -99,28 +102,6 @@ class Fold(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class FoldedDensity:
-    """A log density on a domain, −∞ elsewhere.
-
-    Attributes
-    ----------
-    logdensity_fn
-        The log density.
-    domain
-        The domain.
-    """
-
-    logdensity_fn: Callable
-    domain: Domain
-
-    def __call__(self, position: PyTree) -> Array:
-        """Its value."""
-        value = self.logdensity_fn(position)
-        return jnp.where(self.domain.contains(position), value, jnp.asarray(-jnp.inf, jnp.result_type(value)))
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
 class FoldedSampler:
     """A sampler of positions in a domain.
 
@@ -163,7 +144,7 @@ class FoldedDistribution(FoldedSampler):
 
 
 def fold(
-    rng_key: Array, logdensity_fn: Callable, region: PyTree | Callable | None, frozen: Frozen | None, symmetries: Any
+    rng_key: Array, problem: Problem, region: PyTree | Callable | None, frozen: Frozen | None, symmetries: Any
 ) -> Fold:
     """Fold a density and a region, and check the symmetries at starts.
 
@@ -171,30 +152,38 @@ def fold(
     ----------
     rng_key
         Key of the call.
-    logdensity_fn, region, frozen, symmetries
+    problem
+        What is sampled.
+    region, frozen, symmetries
         As for ``sample``.
 
     Returns
     -------
     The fold. Without symmetries it leaves everything as it is.
     """
+    logdensity_fn = problem.logdensity_fn
     if symmetries is None:
         _require_same_images(frozen, 1)
         return Fold(logdensity_fn, region, logdensity_fn, None, None, rng_key)
     key = random.as_jax_key(random.fold_in(rng_key, KEY_NUMBER))
     template = Starts(key, region, None).template if frozen is None else frozen.modes.template
-    symmetries = as_symmetries(symmetries)
-    domain = domain_of(symmetries, template)
-    _require_same_images(frozen, domain.num_images)
-    folded, positions = region, None
     if callable(region):
         positions = jax.vmap(region)(jax.random.split(key, NUM_CHECKED))
-        folded = _folded_sampler(region, domain, symmetries, positions)
     elif frozen is None:
         positions = jax.tree.map(lambda leaf: jnp.asarray(leaf)[:NUM_CHECKED], region)
-        folded = jax.vmap(domain.representative)(jax.tree.map(jnp.asarray, region))
     else:
         positions = frozen.modes.positions
+    readings, positions = symmetries_of(problem, as_symmetries(symmetries), positions)
+    symmetries = readings[0]
+    if len(readings) > 1 and _broken(symmetries, logdensity_fn, positions) is not None:
+        symmetries = readings[1]
+    domain = domain_of(symmetries, template)
+    _require_same_images(frozen, domain.num_images)
+    folded = region
+    if callable(region):
+        folded = _folded_sampler(region, domain, symmetries, positions)
+    elif frozen is None:
+        folded = jax.vmap(domain.representative)(jax.tree.map(jnp.asarray, region))
     found = Fold(FoldedDensity(logdensity_fn, domain), folded, logdensity_fn, symmetries, domain, key)
     found.check(positions)
     return found
@@ -227,8 +216,9 @@ def _broken(symmetries: Symmetries, logdensity_fn: Callable, positions: PyTree) 
     @jax.jit
     def values(positions: PyTree) -> Array:
         def at(position: PyTree) -> Array:
-            images = [act(position).position for act in maps]
-            return jnp.stack([jnp.asarray(logdensity_fn(each)) for each in (position, *images)])
+            images = [act(position) for act in maps]
+            there = [jnp.asarray(logdensity_fn(image.position)) + image.log_det for image in images]
+            return jnp.stack([jnp.asarray(logdensity_fn(position)), *there])
 
         return jax.vmap(at)(positions)
 
