@@ -35,7 +35,7 @@ def transformations(logdensity, start, rng_key, count):
 
 
 def trajectory(logdensity, start, rng_key, num_steps, step_size=0.12):
-    """Points along one DLHMC trajectory: the ends of trajectories of 1, 2, ... steps with the same random numbers."""
+    """Points along a Langevin trajectory: the ends of those of 1, 2, ... steps with the same random numbers."""
     density, kinetic = FlatDensity(logdensity, lambda x: x), gaussian_kinetic(1.0)
     state = density.state_at(start)
     momentum, *noises = kinetic.draw(rng_key, like=start, num=3)
@@ -43,7 +43,7 @@ def trajectory(logdensity, start, rng_key, num_steps, step_size=0.12):
     def end(length):
         return dlhmc(noises, density, kinetic, step_size, length, 0.5, state, momentum)[0].position
 
-    return np.asarray([start, *(end(length) for length in range(1, num_steps))])
+    return np.asarray([start, *(end(length) for length in range(1, num_steps + 1))])
 
 
 def main():
@@ -54,7 +54,7 @@ def main():
     precision = jnp.asarray(np.linalg.inv(covariance), jnp.float32)
     panels = {
         "a correlated Gaussian": (lambda x: -0.5 * x @ precision @ x, (-3, 3), (-3, 3), jnp.array([1.6, 1.0])),
-        "a banana": (banana, (-4.2, 4.2), (-3.2, 5.2), jnp.array([2.2, 1.6])),
+        "a banana": (banana, (-3.6, 3.6), (-3.2, 3.6), jnp.array([-0.3, -0.6])),
     }
     figure, axes = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained")
     for axis, (title, (logdensity, xs, ys, start)) in zip(axes, panels.items(), strict=True):
@@ -65,7 +65,8 @@ def main():
         )
         level = float(-logdensity(start))
         axis.contour(grid[..., 0], grid[..., 1], energy, levels=[level], colors=GREY, linewidths=1.6)
-        axis.plot([], [], color=GREY, linewidth=1.6, label="the start's level of energy")
+        axis.plot(*start, "*", color="black", markersize=14, zorder=5, label="start")
+        axis.plot([], [], color=GREY, linewidth=1.6, label="density as at the start")
         chords = transformations(logdensity, start, jax.random.key(3), 4)
         axis.plot(
             *chords.T,
@@ -73,7 +74,7 @@ def main():
             color=BLUE,
             markersize=6,
             linewidth=1.3,
-            label="equipotential transformations: energy kept",
+            label="equipotential transformations",
         )
         for i, key in enumerate(jax.random.split(jax.random.key(5), 2)):
             path = trajectory(logdensity, start, key, 18)
@@ -83,12 +84,11 @@ def main():
                 color=ORANGE,
                 markersize=4,
                 linewidth=1.3,
-                label="Langevin trajectories: energy changed" if i == 0 else None,
+                label="Langevin trajectories" if i == 0 else None,
             )
             axis.plot(*path[-1], "s", color=ORANGE, markersize=7, label="their ends" if i == 0 else None)
-        axis.plot(*start, "*", color="black", markersize=14, zorder=5, label="start")
         axis.set(title=title, xlim=xs, ylim=ys, xlabel="$x_0$", ylabel="$x_1$")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.output, dpi=110)
     print(f"saved {options.output}")

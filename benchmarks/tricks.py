@@ -26,7 +26,7 @@ from jax.extend.random import threefry2x32_p
 from provenance import commit
 
 import vhmc_jax as vj
-from vhmc_jax import linalg, programs, random
+from vhmc_jax import linalg, programs, random, threads
 from vhmc_jax.random import batches, numbers, threefry
 
 SHAPES = [("lhmc", 2, 64), ("lhmc", 2, 512), ("lhmc", 64, 256), ("vhmc", 2, 64), ("vhmc", 2, 512)]
@@ -173,7 +173,11 @@ def measure_steps(name, dim, chains, num_turns):
     return dict(zip(loops, np.median(turns, axis=0), strict=True))
 
 
-CALLS = {"as it is": "", "options of XLA in search and fit": "--without-options"}
+CALLS = {
+    "as it is": "",
+    "options of XLA in search and fit": "--without-options",
+    "one thread of BLAS (all)": "--with-threads",
+}
 
 
 def seconds_of_calls():
@@ -209,10 +213,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", action="store_true", help="time two calls of sample here, and print their seconds")
     parser.add_argument("--without-options", action="store_true", help="compile search and fit as jax.jit does")
+    parser.add_argument("--with-threads", action="store_true", help="products of matrices with all threads of BLAS")
     options = parser.parse_args()
     if options.calls:
         if options.without_options:
             programs.are_known = lambda _: False
+        if options.with_threads:
+            threads.threadpool_limits = lambda **_: contextlib.nullcontext()
         print(*seconds_of_calls())
         return
     print(f"jax {jax.__version__}, {jax.devices()[0].platform}, commit {commit('benchmarks')}")

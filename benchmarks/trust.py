@@ -1,13 +1,14 @@
 """Right, or says so: ``vj.sample`` with its defaults on densities with known truth, in families.
 
 A run is ``right``; ``warned-right`` (right, but with a warning); ``warned`` (wrong, with a warning); ``SILENT`` (wrong
-without a word); ``failed`` (an exception, or a process that died); or ``slow`` (more than 120 s with compiling, or
-more than 4 GiB). Wrong is a quantity that deviates from its truth by more than 4.5 standard errors and by more than
-matters in practice, or whose error is too large to be of use: see trust_verdict.py. Modes too small for any search
-that knows nothing of them (needles) are counted apart.
+without a word); ``failed`` (an exception, or a process that died); or ``slow`` (more than 120 s of processor time with
+compiling, or more than 4 GiB). Wrong is a quantity that deviates from its truth by more than 4.5 standard errors and by
+more than matters in practice, or whose error is too large to be of use: see trust_verdict.py. Modes too small for any
+search that knows nothing of them (needles) are counted apart.
 
-Every density runs in a process of its own, one call of ``sample`` a seed; the first call compiles. A call that takes
-longer than the timeout ends its process. The seeds after it are not tried, and count as slow. ``out/trust.json`` has
+Every density runs in a process of its own, one call of ``sample`` a seed; the first call compiles. Seconds are those of
+the processors, which other programs on the machine do not change. A call that takes longer than the timeout ends its
+process. The seeds after it are not tried, and count as slow. ``out/trust.json`` has
 every figure of every run.
 
     python benchmarks/trust.py [--seeds 5] [--only banana funnel] [--families wall box] [--jobs 1] [--timeout 120]
@@ -44,10 +45,11 @@ PAGE = """# Right, or says so
 
 `vj.sample` with its defaults on densities with known truth. *right*: every mean, variance, probability and log Z
 agrees with the truth, and nothing is warned of. *warned-right*: all agree, and yet there is a warning. *warned*:
-something is wrong, and there is a warning. *SILENT*: something is wrong, without a word. *slow*: more than 120 s or 4
-GiB. `worst` is the quantity with the largest deviation, z its deviation in the standard errors that the package
-gives. Needles are modes whose basin is smaller than the bound that the mode report states; they are counted apart.
-Offsets of 10⁶ are warned of since float32 resolves 0.06 there.
+something is wrong, and there is a warning. *SILENT*: something is wrong, without a word. *slow*: more than 120 s of
+processor time, compiling included, or more than 4 GiB. `s` is the processor time of the slowest call. `worst` is the
+quantity with the largest deviation, z its deviation in the standard errors that the package gives. Needles are modes
+whose basin is smaller than the bound that the mode report states; they are counted apart. Offsets of 10⁶ are warned of
+since float32 resolves 0.06 there.
 
 `{command}`, commit {commit}, 2 cores.
 
@@ -65,7 +67,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="parts of names")
     parser.add_argument("--families", nargs="*", help="names of families")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--timeout", type=float, default=SLOW_SECONDS, help="seconds that one call may take")
+    parser.add_argument("--timeout", type=float, default=SLOW_SECONDS, help="processor seconds that one call may take")
     parser.add_argument("--page", type=Path, help="write the table to this file as well")
     parser.add_argument("--check-truths", action="store_true", help="compare the truths with exact draws")
     parser.add_argument("--one", help="run this density here, and print a line of JSON for each seed")
@@ -97,9 +99,9 @@ def run_here(name: str, num_seeds: int, timeout: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     density = next(case for case in CASES if case.name == name).build()
     for seed in range(num_seeds):
-        signal.setitimer(signal.ITIMER_REAL, timeout)
+        signal.setitimer(signal.ITIMER_PROF, timeout)
         record = run(density, seed)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         if peak > SLOW_GIB or record["seconds"] > SLOW_SECONDS:
             record["verdict"] = "slow"
@@ -118,7 +120,7 @@ def run_elsewhere(case: Case, num_seeds: int, timeout: float) -> dict[str, Any]:
         errors.seek(0)
         records = [json.loads(line) for line in output if line.startswith("{")]
         last_words = (errors.read().strip().splitlines() or [""])[-1]
-    peak, is_late = usage.ru_maxrss / 2**20, process.returncode == -signal.SIGALRM
+    peak, is_late = usage.ru_maxrss / 2**20, process.returncode == -signal.SIGPROF
     for seed in range(len(records), num_seeds):
         message = f"over {timeout:.0f} s" if is_late else f"exit code {process.returncode}: {last_words}"
         verdict = "slow" if is_late or peak > SLOW_GIB else "failed"

@@ -67,23 +67,34 @@ class Row(NamedTuple):
 
 def run(density: Density, seed: int) -> dict[str, Any]:
     """One call of ``vj.sample`` with its defaults, judged."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         result = vj.sample(jax.random.key(seed), density.logdensity, density.region, progress=False)
         rows = judge(density, result.draws, (result.log_evidence, result.log_evidence_error))
     except Exception as error:
         message = traceback.format_exception_only(error)[-1].strip()
-        return {"seed": seed, "verdict": "failed", "message": message, "seconds": time.perf_counter() - started}
+        return {"seed": seed, "verdict": "failed", "message": message, "seconds": time.process_time() - started}
     is_wrong, is_warned = any(row.is_wrong for row in rows), len(result.warnings) > 0
     verdict = ("warned" if is_warned else "SILENT") if is_wrong else ("warned-right" if is_warned else "right")
     return {
         "seed": seed,
         "verdict": verdict,
-        "seconds": time.perf_counter() - started,
+        "seconds": time.process_time() - started,
         "evaluations": sum(phase.num_gradients + phase.num_densities for phase in result.phases),
         "warnings": list(result.warnings),
+        "second_opinion": _second_opinion(result),
         "rows": [row.as_dict() for row in rows],
     }
+
+
+def _second_opinion(result: vj.Result) -> dict[str, float]:
+    """The population's log evidence above that of the chains, its error, and its share that the guide leaves out."""
+    population, coverage = result.frozen.population, result.frozen.guide_report.coverage
+    if population is None or coverage is None:
+        return {}
+    of_one_image = result.log_evidence - math.log(result.frozen.num_images)
+    excess = population.log_evidence - of_one_image
+    return {"excess": excess, "error": population.log_evidence_error, "uncovered": coverage.share}
 
 
 def judge(density: Density, draws: Any, evidence: tuple[float, float] | None = None) -> list[Row]:

@@ -34,10 +34,11 @@ def main() -> None:
             print(f"== {archive.name}", flush=True)
             home = folder / archive.suffix.removeprefix(".")
             venv.create(home, with_pip=True)
-            python = home / "bin" / "python"
-            subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", archive], check=True)
-            subprocess.run([python, "-m", "pip", "check"], check=True)
-            subprocess.run([python, script], check=True, cwd=folder)
+            # Isolated, so that PYTHONPATH does not lead back to the checkout.
+            python = [home / "bin" / "python", "-I"]
+            subprocess.run([*python, "-m", "pip", "install", "-q", "--disable-pip-version-check", archive], check=True)
+            subprocess.run([*python, "-m", "pip", "check"], check=True)
+            subprocess.run([*python, script], check=True, cwd=folder)
 
 
 if __name__ == "__main__":

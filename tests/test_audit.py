@@ -9,6 +9,7 @@ import pytest
 
 import vhmc_jax as vj
 from vhmc_jax.fit.coverage import Coverage
+from vhmc_jax.pipeline.agreement import Round
 from vhmc_jax.pipeline.audit import audit
 from vhmc_jax.pipeline.phase import Cost
 from vhmc_jax.pipeline.produce import Produced
@@ -60,6 +61,16 @@ def test_chains_at_different_places_are_told(good):
     assert found[0].startswith("Chains disagree: R-hat of coordinate 1 is 1.")
     small = sentences(good, produced=produced._replace(draws=produced.draws + 1e-3 * shifts))
     assert small == ()
+
+
+def test_parameters_with_names_are_called_by_them(good):
+    produced = good["produced"]
+    shifts = np.linspace(-3.0, 3.0, 16)[:, None, None] * np.array([0.0, 1.0])
+    found = sentences(good, produced=produced._replace(draws={"mu": produced.draws + shifts}))
+    assert found[0].startswith("Chains disagree: R-hat of mu[1] is 1.")
+    earlier = Round(produced._replace(draws={"mu": produced.draws + 1.0}), good["evidence"])
+    found = sentences(good, produced=produced._replace(draws={"mu": produced.draws}), before=earlier)
+    assert any("The two rounds disagree about mu[" in sentence for sentence in found)
 
 
 def test_chains_whose_log_densities_disagree_are_told(good):
@@ -204,6 +215,21 @@ def test_starts_that_ran_off_are_told(good, reason):
 
 def test_notes_of_the_evidence_are_passed_on(good):
     assert sentences(good, evidence=good["evidence"]._replace(notes=("A note.",))) == ("A note.",)
+
+
+def test_causes_come_before_what_follows_from_them(good):
+    """The first line is what people read."""
+    modes = good["frozen"].modes._replace(undiscovered_mass=0.2)
+    frozen = with_coverage(good, Coverage(0.2, 0.3))._replace(
+        modes=modes._replace(failures=modes.failures._replace(flat=modes.num_starts)), notes=("A note of the search.",)
+    )
+    produced = with_jumps(good, 0.5)
+    shifted = produced._replace(draws=produced.draws + np.linspace(-3.0, 3.0, 16)[:, None, None])
+    evidence = good["evidence"]._replace(notes=("A note of the evidence.",))
+    found = sentences(good, frozen=frozen, produced=shifted, evidence=evidence)
+    order = ["it may be improper", "of the search", "seen only once", "hardly any density", "of the evidence"]
+    order += ["of jumps were accepted", "Chains disagree"]
+    assert [next(i for i, note in enumerate(found) if part in note) for part in order] == list(range(len(order)))
 
 
 def test_long_tails_do_not_hide_chains_that_disagree(good):

@@ -1,5 +1,6 @@
 """What callers of ``sample`` get wrong is said in one sentence, before the search starts."""
 
+import dataclasses
 import functools
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 
 import vhmc_jax as vj
 from vhmc_jax.base import as_pytree_function
+from vhmc_jax.pipeline.checks import ELSEWHERE
 
 REGION = vj.box([-8.0, -8.0], [8.0, 8.0])
 KEY = jax.random.key(0)
@@ -27,10 +29,73 @@ def test_what_is_no_key_is_named(key):
 def test_a_misspelt_option_is_named_with_the_nearest():
     with pytest.raises(TypeError, match=r"sample has no option 'num_chain': did you mean num_chains\?"):
         vj.sample(KEY, logdensity, REGION, num_chain=4)
-    with pytest.raises(TypeError, match=r"sample has no option 'target_accept': did you mean target_acceptance\?"):
-        vj.sample(KEY, logdensity, REGION, target_accept=0.9)
+    with pytest.raises(TypeError, match=r"sample has no option 'jump_prob': did you mean jump_probability\?"):
+        vj.sample(KEY, logdensity, REGION, jump_prob=0.1)
     with pytest.raises(TypeError, match=r"sample has no option 'zzz': there are defensive_weight, .*num_pilot"):
         vj.sample(KEY, logdensity, REGION, zzz=0.9)
+
+
+NAMES = {
+    "num_burnin": ("num_warmup", "warmup", "tune", "burn_in"),
+    "num_samples": ("num_results", "draws"),
+    "num_chains": ("chains",),
+    "target_acceptance": ("target_accept", "target_accept_prob"),
+    "the key is the first argument": ("seed", "random_seed"),
+    "chains start from the fit": ("initial_positions", "init_params"),
+    "sample chooses it": ("step_size", "inverse_mass_matrix"),
+}
+
+
+@pytest.mark.parametrize(("name", "said"), [(name, said) for said, names in NAMES.items() for name in names])
+def test_what_other_libraries_call_an_option_is_understood(name, said):
+    with pytest.raises(TypeError, match=rf"sample has no option '{name}': .*{said}"):
+        vj.sample(KEY, logdensity, REGION, **{name: 1})
+
+
+def test_every_name_of_another_library_is_none_of_our_own_and_said_once():
+    own = {field.name for field in dataclasses.fields(vj.FitOptions)} | set(vj.sample.__kwdefaults__)
+    others = [name for names in ELSEWHERE.values() for name in names.split()]
+    assert len(others) == len(set(others))
+    assert own & set(others) == {"num_warmup"}
+    options = [said.split()[3] for said in ELSEWHERE if said.startswith("it is called")]
+    assert set(options) <= {f"{name}{comma}" for name in own for comma in ("", ",")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((logdensity, KEY, REGION), "rng_key must be one key .* got function"),
+        ((REGION, logdensity, KEY), "rng_key must be one key .* got Box"),
+        ((KEY, REGION, logdensity), "logdensity_fn must be a function of a position or a vj.Problem, got Box"),
+        ((KEY, REGION), "logdensity_fn must be a function of a position or a vj.Problem, got Box"),
+        ((KEY, KEY, REGION), "logdensity_fn must be .* got a key"),
+        ((KEY, jnp.zeros(3), REGION), "logdensity_fn must be .* got Array"),
+    ],
+)
+def test_arguments_in_another_order_are_named(arguments, named):
+    with pytest.raises(TypeError, match=rf"(?s){named}.*the order is sample\(rng_key, logdensity_fn, region\)"):
+        vj.sample(*arguments)
+
+
+def test_a_log_density_in_the_place_of_a_sampler_is_noted():
+    with pytest.raises(TypeError) as caught:
+        vj.sample(KEY, lambda key: jax.random.normal(key, (2,)), logdensity)
+    assert "region is called with one key" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("region", [(-8.0, 8.0), (-8, 8), [[-8.0, -8.0], [8.0, 8.0]], {"x": (-8.0, 8.0)}, "box"])
+def test_corners_that_are_no_box_are_named(region):
+    with pytest.raises(ValueError, match=r"region must be vj.box\(low, high\), .* starts on a leading axis, got"):
+        vj.sample(KEY, logdensity, region)
+
+
+def test_a_position_that_does_not_fit_the_density_is_noted():
+    """A pair of arrays is read as starts of positions that are pairs."""
+    with pytest.raises(TypeError) as caught:
+        vj.sample(KEY, logdensity, (jnp.full(2, -8.0), jnp.full(2, 8.0)), progress=False)
+    notes = "".join(caught.value.__notes__)
+    assert "a position like ('float64[]', 'float64[]')" in notes
+    assert "write vj.box(low, high)" in notes
 
 
 def test_jit_and_vmap_of_sample_are_refused():

@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from vhmc_jax.diagnostics.draws import flatten_draws, map_blocks, map_draws, named_leaves, split_chains
+from vhmc_jax.diagnostics.draws import (
+    coordinate_names,
+    flatten_draws,
+    map_blocks,
+    map_draws,
+    named_leaves,
+    split_chains,
+)
 
 DRAWS = {"b": np.arange(24.0).reshape(2, 4, 3), "a": (np.arange(8.0).reshape(2, 4), np.ones((2, 4, 2, 2)))}
 
@@ -34,5 +41,8 @@ def test_functions_of_draws_are_evaluated_at_each():
 def test_names_and_halves():
     assert list(named_leaves(DRAWS, "x")) == ["a.0", "a.1", "b"]
     assert list(named_leaves(np.zeros(3), "x")) == ["x"]
+    assert coordinate_names({"mu": np.zeros((1, 1, 2)), "tau": np.zeros((1, 1))}) == ["mu[0]", "mu[1]", "tau"]
+    assert coordinate_names(np.zeros((1, 1, 2))) == ["coordinate 0", "coordinate 1"]
+    assert coordinate_names((np.zeros((1, 1)), np.zeros((1, 1, 1)))) == ["component 0", "component 1[0]"]
     odd = np.arange(10).reshape(2, 5)
     np.testing.assert_array_equal(split_chains(odd), [[0, 1], [5, 6], [3, 4], [8, 9]])

@@ -103,6 +103,10 @@ def test_a_draw_has_one_image_whichever_draws_are_beside_it(folded, draws):
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[:, 10:20], b), whole, part)
 
 
+def test_none_are_looked_for_where_the_user_says_so():
+    assert fold(KEY, PROBLEM, exact, None, False).num_images == 1
+
+
 def test_draws_on_disk_are_unfolded_where_they_are_read(folded, draws):
     whole = jax.tree.map(lambda leaf: np.asarray(leaf[:3, :40]), draws)
     pieces = jax.tree.map(lambda leaf: np.split(leaf, [15], axis=1), whole)

@@ -8,7 +8,7 @@ import pytest
 import vhmc_jax
 
 ROOT = Path(vhmc_jax.__file__).parent
-BASE = {"base", "functions", "arguments", "density", "linalg", "random", "lazy", "programs"}
+BASE = {"base", "functions", "arguments", "density", "linalg", "random", "lazy", "programs", "threads"}
 # Each layer may import those before it, and itself.
 LAYERS = [
     BASE,

@@ -8,7 +8,7 @@ import vhmc_jax as vj
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.fit.attempt import Fitting
 from vhmc_jax.fit.components import Components
-from vhmc_jax.fit.product_fit import BlockDensity, fit_blocks
+from vhmc_jax.fit.product_fit import POOR_BLOCK, BlockDensity, fit_blocks
 from vhmc_jax.search.population import Population
 
 KEY = jax.random.key(0)
@@ -98,3 +98,21 @@ def test_a_product_that_loses_what_was_found_is_not_better():
     attempt = fitting.assess(fitting.draw(spike))
     assert product.score > 0.8
     assert not product.is_better(attempt, uncovered=1.0)
+
+
+def valley_and_noise(x):
+    """Rosenbrock's function, a ~ N(1, 10) and b | a ~ N(a², 0.1), and a standard normal variable."""
+    a, b, noise = x
+    return -(100 * (b - a**2) ** 2 + (1 - a) ** 2) / 20 - 0.5 * noise**2
+
+
+def test_a_poor_block_gets_a_population_of_its_own():
+    """64 draws do not show a valley whose width is a hundredth of its length."""
+    rng = np.random.default_rng(0)
+    a = 1 + np.sqrt(10) * rng.normal(size=64)
+    few = np.column_stack([a, a**2 + np.sqrt(0.1) * rng.normal(size=64), rng.normal(size=64)])
+    attempt = fitted(few, valley_and_noise)
+    assert attempt.guide.blocks == ((0, 1), (2,))
+    assert attempt.num_gradients > 0
+    assert attempt.score > POOR_BLOCK
+    assert abs(attempt.log_evidence - 1.5 * np.log(2 * np.pi)) < 0.1

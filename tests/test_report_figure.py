@@ -28,7 +28,8 @@ def axes(figure, title):
 def test_two_modes_have_weights_by_draws_and_by_bridge():
     figure = result_of(names=("b", "a")).plot()
     assert len(titles(figure)) == 5
-    assert "Nothing disagrees" in figure.get_suptitle()
+    assert figure.get_suptitle() == "Nothing disagrees with the answer"
+    assert [text.get_text() for text in figure.texts[1:]] == ["4 chains of 200 draws, 2 modes"]
     legend = axes(figure, "Weights of the modes").get_legend()
     assert {text.get_text() for text in legend.get_texts()} == {"draws, 95 %", "bridge, 95 %"}
     scatter = axes(figure, "Draws by mode")
@@ -36,12 +37,25 @@ def test_two_modes_have_weights_by_draws_and_by_bridge():
     figure.canvas.draw()
 
 
-def test_one_mode_has_its_autocorrelation_instead_and_warnings_are_counted():
+def test_one_mode_has_its_autocorrelation_instead_and_the_first_warning_is_in_the_headline():
     figure = result_of(num_modes=1, warnings=("Chains disagree.",)).plot()
+    assert [text.get_text() for text in figure.texts[1:]] == ["Chains disagree."]
     assert "Autocorrelation" in titles(figure)
     assert len(titles(figure)) == 4
     assert figure.get_suptitle() == "Not to be trusted yet: 1 warning"
     figure.canvas.draw()
+
+
+def test_the_headline_stays_above_the_pictures_however_long_it_is():
+    cut_short = vj.Result(**{**vars(result_of(warnings=("word " * 200,))), "is_complete": False})
+    for result in (result_of(), cut_short):
+        figure = result.plot()
+        figure.canvas.draw()
+        (_, text), (rule,) = figure.texts, figure.artists
+        lowest = text.get_window_extent().y0 / figure.bbox.height
+        assert lowest > rule.get_ydata()[0] > max(ax.get_tightbbox().y1 for ax in figure.axes) / figure.bbox.height
+    assert text.get_text().startswith("Cut short by")
+    assert len(text.get_text().splitlines()) == 2
 
 
 def test_one_coordinate_is_a_histogram_and_of_many_modes_the_heaviest_are_shown():

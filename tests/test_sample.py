@@ -174,7 +174,7 @@ def test_starts_in_one_mode_are_warned_of():
         ({"thinning": 0}, "thinning must be at least 1, got 0"),
         ({"num_tries": 0}, "num_tries must be at least 1, got 0"),
         ({"jump_probability": 1.5}, "jump_probability must be"),
-        ({"region": None}, "give a region to search for modes, or frozen"),
+        ({"region": None}, "give a region to search for modes, such as vj.box.*, or frozen"),
         ({"friction": -1.0}, "friction must not be negative"),
         ({"df": -1.0}, "df must be positive"),
     ],

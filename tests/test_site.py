@@ -3,6 +3,7 @@
 Chromium is looked for on the path. Where there is none, the pages are built and not opened, and the reason is shown.
 """
 
+import dataclasses
 import functools
 import http.server
 import json
@@ -63,6 +64,8 @@ async function all() {
   const report = await open("report.html");
   const column = () => [...report.querySelector("table").tBodies[0].rows].map(row => row.cells[1].textContent);
   found.columns = [column()];
+  frame.width = 1200;
+  found.hidden = [...report.querySelectorAll(".scroll")].slice(0, 1).map(room => room.scrollWidth - room.clientWidth);
   for (let i = 0; i < 2; i++) { report.querySelectorAll("th")[1].click(); found.columns.push(column()); }
   return found;
 }
@@ -86,7 +89,9 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def opened(site, tmp_path_factory):
     """What the browser saw, and what it wrote to its console."""
-    result_of(num_modes=12).to_html(site / "report.html")
+    result = result_of(num_modes=12)
+    modes = dataclasses.replace(result.modes, guide_weights=result.modes.weights)
+    dataclasses.replace(result, modes=modes).to_html(site / "report.html")
     pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
     (site / "harness.html").write_text(HARNESS.replace("PAGES", json.dumps(pages)), encoding="utf-8")
     answers: queue.Queue = queue.Queue()
@@ -153,6 +158,12 @@ def test_mathematics_is_drawn_in_its_font(opened):
 def test_search_finds_a_kernel(opened):
     found, _ = opened
     assert any("with_jumps" in link for link in found["search"])
+
+
+@NEEDS_BROWSER
+def test_the_table_of_modes_has_room_on_a_desk(opened):
+    """All of its columns show on 1,200 pixels."""
+    assert opened[0]["hidden"] == [0]
 
 
 @NEEDS_BROWSER

@@ -1,8 +1,8 @@
 """Every sentence of warning in the source has its paragraph on the page that explains them, and none there is stale.
 
 A warning is a string of the package that is a sentence (it ends with a full stop), or is given to ``warnings.warn``,
-and is neither a docstring nor raised. On the page it is a heading: its beginning, with an ellipsis for what is filled
-in.
+and is neither a docstring nor part of an error. On the page it is a heading: its beginning, with an ellipsis for what
+is filled in.
 """
 
 import ast
@@ -38,6 +38,8 @@ def warnings_of(source: str) -> set[str]:
             passed_over.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
             passed_over |= {id(child) for part in node.values for child in ast.walk(part) if child is not node}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".add_note"):
+            passed_over |= {id(child) for child in ast.walk(node)}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
             warned |= {id(argument) for argument in node.args}
     texts = {(text_of(node), id(node)) for node in ast.walk(tree) if id(node) not in passed_over}
@@ -79,6 +81,7 @@ def test_a_warning_is_told_from_other_strings():
 def f(n):
     if n < 0:
         raise ValueError("n must be positive, got a negative one.")
+    error.add_note("What is noted here is part of an error.")
     warnings.warn(f"{n} is small: it is made again")
     name, few = "a few words.", "no full stop at the end"
     return [f"The number {n} is what it is: raise num_samples."]

@@ -141,7 +141,14 @@ def init_state(logdensity_fn: Callable, position: PyTree, rng_key: Array | None 
 
 def require_scalar(logdensity_fn: Callable, position: PyTree) -> None:
     """Raise unless the log density of a position is one real number. Nothing is evaluated, and traced once alone."""
-    value = _value.eval_shape(as_pytree_function(logdensity_fn), position)
+    try:
+        value = _value.eval_shape(as_pytree_function(logdensity_fn), position)
+    except Exception as error:
+        error.add_note(
+            f"logdensity_fn was called with a position like {describe(position)}, as region or the starts have it. "
+            "Where region is a box, write vj.box(low, high)."
+        )
+        raise
     if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
         raise ValueError(f"logdensity_fn must return one real number (a scalar), got {describe(value)}")
 

@@ -40,6 +40,8 @@ TITLES = {
 }
 PEERS = ("smc", "tempering", "nested", "flow", "nuts")
 GOAL = 0.01
+FIRST_TARGET = "far pair"
+"""Of the first calls."""
 FIRST_CALLS = "first_call.json"
 
 
@@ -85,13 +87,21 @@ class Curve:
 
 
 def read_curves(folder: Path) -> dict[str, dict[str, Curve]]:
-    """Curves by target and sampler."""
+    """Curves by sampler and by what a target is, for those who do not know its name."""
     curves: dict[str, dict[str, Curve]] = {name: {} for name in cases()}
     for module in MODULES:
         for target, record in read(folder / f"{module}.json").items():
             if target in curves and record["budgets"]:
                 curves[target][module] = Curve(module, cases()[target], record)
-    return {target: by_sampler for target, by_sampler in curves.items() if by_sampler}
+    return {title(cases()[target]): by_sampler for target, by_sampler in curves.items() if by_sampler}
+
+
+def title(case: Any) -> str:
+    """What a target is."""
+    if case.name in TITLES:
+        return TITLES[case.name]
+    separation = float(np.linalg.norm(np.diff(np.asarray(case.target.means), axis=0)))
+    return f"two modes {separation:.0f} sd apart, d = {case.dim}"
 
 
 class Bar:
@@ -128,7 +138,7 @@ def bars_of(curves: dict[str, Curve]) -> tuple[str, list[Bar]]:
 
 
 def compile_bars(curves: dict[str, Curve], in_turn: dict[str, list[float]]) -> list[tuple[str, Bar]]:
-    """Far pair, a first call with its compiling, over that of the others.
+    """The first target, a first call with its compiling, over that of the others.
 
     From ``first_call.py``, where samplers took turns, the median of the ratios; else from the runs of ``compare.py``.
     """
@@ -167,7 +177,7 @@ def picture(curves: dict[str, dict[str, Curve]]) -> Any:
                 markersize=4, linewidth=2.2 if name == "ours" else 1.3, zorder=3 if name == "ours" else 2, **style,
             )  # fmt: skip
         axis.axhline(GOAL, color="k", linewidth=0.5, linestyle=":")
-        axis.set_title(f"{_title(target, next(iter(by_sampler.values())).case)}\n({target})", fontsize="medium")
+        axis.set_title(target, fontsize="medium")
         axis.tick_params(labelsize="small")
     for axis in axes.flat[len(curves) :]:
         axis.set_visible(False)
@@ -185,14 +195,6 @@ def picture(curves: dict[str, dict[str, Curve]]) -> Any:
         frameon=False,
     )
     return figure
-
-
-def _title(target: str, case: Any) -> str:
-    """What a target is, for those who do not know its name."""
-    if target in TITLES:
-        return TITLES[target]
-    separation = float(np.linalg.norm(np.diff(np.asarray(case.target.means), axis=0)))
-    return f"two modes {separation:.0f} sd apart, d = {case.dim}"
 
 
 def write_page(folder: Path) -> None:
@@ -242,17 +244,18 @@ def _verdict(
             continue
         missed = [target for target, is_met in met.items() if not is_met]
         text = f"- VHMC {claim}: on {len(met) - len(missed)} of {len(met)} targets"
-        lines.append(text + (f"; not on {', '.join(missed)}." if missed else "."))
+        lines.append(text + (f"; not on {'; '.join(missed)}." if missed else "."))
     sooner = [target for target in judged if _rough_answer(curves[target])]
     if sooner:
         lines.append(
             "- For a rough answer, in less time than VHMC's search and fit take, a peer is sooner on "
-            f"{', '.join(sooner)}: the last column of the bars says down to which error."
+            f"{len(sooner)} of {len(judged)} targets: the last column of the bars says down to which error."
         )
+    first = TITLES[FIRST_TARGET]
     lines += [
-        f"- Far pair, compiling included: {text}; {_short(bar.measured)} times (asked {_short(bar.asked)}) "
+        f"- {first.capitalize()}, compiling included: {text}; {_short(bar.measured)} times (asked {_short(bar.asked)}) "
         f"{'✓' if bar.is_met else '✗'}."
-        for text, bar in compile_bars(curves.get("far pair", {}), first_calls)
+        for text, bar in compile_bars(curves.get(first, {}), first_calls)
     ]
     return "\n".join(lines)
 
@@ -301,7 +304,7 @@ def _bar_table(curves: dict[str, dict[str, Curve]], verdicts: dict[str, tuple[st
         "where a sampler has such. *By bridge* are the same runs of VHMC, the modes weighed by "
         "`result.evidence.mode_weights`: bridges between the draws and the guide within each mode, which know a weight "
         "better than the share of the draws where the guide fits. The modes of these targets are Gaussian, so that it "
-        "fits as well as it ever will; on GMM-40, whose modes overlap, what belongs to a mode is still counted."
+        "fits as well as it ever will; of the 40 Gaussians, which overlap, what belongs to a mode is still counted."
     )
     return f"## The bars\n\n{_markdown(head, rows)}\n\n{note}" if rows else ""
 
@@ -400,6 +403,9 @@ def _how(curves: dict[str, dict[str, Curve]], folder: Path) -> str:
         if name not in by_sampler
     ]  # fmt: skip
     lines = [
+        "Code and files of results call the targets by shorter names: "
+        + "; ".join(f"`{name}`: {title(case)}" for name, case in cases().items() if title(case) in curves)
+        + ". Those of two modes in 8 to 128 dimensions are of the paper's experiment E3, two others of E4.",
         "`python benchmarks/peers/tune.py`, then `python benchmarks/peers/compare.py`; settings and what they were "
         "chosen from: `tuning.json`.",
         "All samplers know the same box of a target. Tempered SMC and parallel tempering start from the Gaussian with "

@@ -77,6 +77,14 @@ def named_components(draws: Any) -> dict[str, np.ndarray]:
     return result
 
 
+def coordinate_names(draws: Any) -> list[str]:
+    """What a sentence calls each component: ``"a.b[2]"`` as tables do, ``"coordinate 2"`` of one array by itself."""
+    names = list(named_components(draws))
+    if jax.tree_util.all_leaves([draws]):
+        return [f"coordinate {i}" for i in range(len(names))]
+    return [f"component {name}" if name[0].isdigit() else name for name in names]
+
+
 def flatten_draws(draws: Any, num_leading: int = 2) -> Array:
     """Leaves of (chain, draw, ...) side by side: (chain, draw, d), in the order of ``ravel_pytree``."""
     leaves = jax.tree.leaves(draws)

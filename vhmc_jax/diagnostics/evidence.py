@@ -26,6 +26,7 @@ from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K, pareto_k
 from vhmc_jax.diagnostics.strata import Strata
 from vhmc_jax.guide import OnHost, as_guide
 from vhmc_jax.programs import program
+from vhmc_jax.threads import one_blas_thread
 
 MAX_GUIDE_DRAWS = 100_000
 LIGHT_TAILS = 0.1
@@ -71,6 +72,7 @@ class Evidence(NamedTuple):
     notes: tuple[str, ...]
 
 
+@one_blas_thread
 def log_evidence(
     rng_key: Array,
     logdensity_fn: Callable[[Any], Array],

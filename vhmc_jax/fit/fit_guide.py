@@ -27,6 +27,7 @@ from vhmc_jax.fit.report import NUM_STARTS, GuideReport
 from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
+from vhmc_jax.threads import one_blas_thread
 
 WELL_COVERED = 0.02
 """Share of a population that a guide may leave uncovered."""
@@ -91,6 +92,7 @@ def fit_guide(
     return cast(Mixture, guide), report  # without a population there are no products
 
 
+@one_blas_thread
 def fit_modes(
     rng_key: Array,
     logdensity_fn: Callable,
@@ -123,7 +125,7 @@ def fit_modes(
     fitting = Fitting(density, options, random.generator(key_pool), flat_modes.dtype, *flat_modes.shape)
 
     local = population = None
-    is_laplace = False
+    is_laplace, num_gradients = False, 0
     if pilot is not None:
         positions, logdensities = pilot
         local = LocalFit.of_pilot(flat_modes, modes, flatten_draws(positions), jnp.asarray(logdensities))
@@ -145,7 +147,8 @@ def fit_modes(
                 product = fit_blocks(key_blocks, density, scouts, np.asarray(flat_modes), options, fitting.generator)
             if product is not None and product.is_better(attempt, uncovered):
                 return product.guide, _product_report(fitting, attempt, product)
-            attempt = attempt.with_further_cost(0 if product is None else product.num_densities)
+            if product is not None:
+                attempt, num_gradients = attempt.with_further_cost(product.num_densities), product.num_gradients
         is_hopeless = more is not None and fitting.dim <= FEW_DIMENSIONS and attempt.score < HOPELESS
         if 0 < len(poor) <= MOST_LOCAL and not is_hopeless:
             local = LocalFit.of(key_local, density, flat_modes, modes, poor, options)
@@ -165,7 +168,8 @@ def fit_modes(
     if not is_laplace:
         generous = fitting.generous()
         attempt = grown(generous, generous.assess(attempt.pool)).padded()
-    return attempt.guide, _report(fitting, attempt, local, population, coverage, is_laplace)
+    report = _report(fitting, attempt, local, population, coverage, is_laplace)
+    return attempt.guide, report._replace(num_gradients=report.num_gradients + num_gradients)
 
 
 def _with_tails(fitting: Fitting, attempt: Attempt, flat_modes: Array, modes: Modes) -> tuple[Fitting, Attempt]:
@@ -195,6 +199,7 @@ def _product_report(fitting: Fitting, attempt: Attempt, product: ProductAttempt)
         log_evidence=product.log_evidence,
         coverage=product.coverage,
         notes=(),
+        num_gradients=product.num_gradients,
         num_densities=attempt.pool.num_densities + product.num_densities,
     )
 

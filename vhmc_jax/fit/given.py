@@ -19,11 +19,13 @@ from vhmc_jax.fit.report import NUM_STARTS, GuideReport
 from vhmc_jax.guide import host_of
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
+from vhmc_jax.threads import one_blas_thread
 
 NUM_DRAWS = 4096
 """Draws by which the guide is judged."""
 
 
+@one_blas_thread
 def report_on(
     rng_key: Array,
     logdensity_fn: Callable,

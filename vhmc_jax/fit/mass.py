@@ -6,6 +6,7 @@ from vhmc_jax.base import Array
 from vhmc_jax.fit.blocks import moments_of
 from vhmc_jax.fit.components import Components, modes_at
 from vhmc_jax.fit.em import fit_mixture
+from vhmc_jax.guide import Mixture
 from vhmc_jax.search import Modes
 from vhmc_jax.search.population import Population
 
@@ -34,10 +35,15 @@ def components_of_mass(rng_key: Array, population: Population, flat_modes: Array
     -------
     The components.
     """
+    found = mixture_of_mass(rng_key, population)
+    means, scale_trils = (np.asarray(array, np.float64) for array in (found.means, found.scale_trils))
+    return Components(means, scale_trils, modes_at(means, flat_modes, modes))
+
+
+def mixture_of_mass(rng_key: Array, population: Population) -> Mixture:
+    """A mixture of as many Gaussians as the particles support."""
     x = population.flat.astype(np.float64)
     num, dim = x.shape
     one = moments_of(x, np.ones(num))
     most = max(1, min(MOST_COMPONENTS, num // (DRAWS_PER_DIMENSION * dim)))
-    found = fit_mixture(rng_key, x, one, effective_size=WORTH * num, max_components=most).mixture
-    means, scale_trils = (np.asarray(array, np.float64) for array in (found.means, found.scale_trils))
-    return Components(means, scale_trils, modes_at(means, flat_modes, modes))
+    return fit_mixture(rng_key, x, one, effective_size=WORTH * num, max_components=most).mixture

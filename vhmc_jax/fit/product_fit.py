@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vhmc_jax import random
 from vhmc_jax.base import Array
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.fit.assess import Judged, judge
@@ -21,17 +22,19 @@ from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.coverage import Coverage, coverage_of
 from vhmc_jax.fit.growth import divided, grown
 from vhmc_jax.fit.importance import log_mean, resampled
-from vhmc_jax.fit.mass import WORTH
+from vhmc_jax.fit.mass import WORTH, mixture_of_mass
 from vhmc_jax.fit.options import FitOptions
 from vhmc_jax.fit.pool import values_of
 from vhmc_jax.guide import Mixture, ProductMixture
-from vhmc_jax.search.population import Population
+from vhmc_jax.search.population import Population, population
 
 NUM_DRAWS = 4096
 """Draws by which a product is judged."""
 ACCEPTABLE, LEAST_MORE = 0.4, 0.02
 """Acceptance of jumps from which a product will do; and how much more of a population it has to cover, which is also
 how much of the mass that was found before it may lose."""
+FAR_BETTER = 4.0
+"""Where it succeeds so many times as often as what was found before, a product will do with less."""
 LOST = 5.0
 """log π − log q − log Z above which a draw of another guide is lost. A poor guide's few draws of great weight lie in
 the tails, where a product of good blocks has ratios of 5 to 20; a mode that it misses has far greater ones."""
@@ -41,6 +44,11 @@ ACCEPTANCE_OF_BLOCKS = 0.97
 """Acceptance that a block should have by itself: of sixteen blocks at once a jump then succeeds in 0.6 of cases."""
 NUM_BLOCK_DRAWS = 512
 """Draws for the weight of each component of a block, half of them from its halo."""
+POOR_BLOCK = 0.6
+"""Acceptance of a block below which it gets a population of its own: in its few dimensions that sees far more than the
+population of the whole."""
+NUM_PARTICLES, WIDER, MOST_GRADIENTS = 1024, 2.0, 500_000
+"""Its particles; how much wider than the block's particles in the whole it begins; and the gradients of all blocks."""
 DEFENCE_OF_BLOCKS = 1e-3
 """Weight of the wide component of a block. With ten times that, sixteen blocks would waste a jump in six."""
 
@@ -84,8 +92,8 @@ class ProductAttempt(NamedTuple):
         How the guide will do. All modes count as one: their number is that of the combinations of components.
     coverage
         How much of the population it leaves uncovered.
-    num_densities
-        Density values taken.
+    num_gradients, num_densities
+        Evaluations.
     """
 
     guide: ProductMixture
@@ -94,6 +102,7 @@ class ProductAttempt(NamedTuple):
     log_importance: np.ndarray
     judged: Judged
     coverage: Coverage
+    num_gradients: int
     num_densities: int
 
     @property
@@ -110,7 +119,7 @@ class ProductAttempt(NamedTuple):
         """Whether it will do, loses nothing that an attempt has found, and does better or leaves less uncovered."""
         log_ratios = attempt.pool.logdensities - self.guide.on_host().at(attempt.pool.points).log_prob
         lost = attempt.share_of(log_ratios - self.log_evidence > LOST)
-        if self.score < ACCEPTABLE or lost > LEAST_MORE:
+        if self.score < min(ACCEPTABLE, FAR_BETTER * attempt.score) or lost > LEAST_MORE:
             return False
         return self.score > attempt.score + LEAST_RISE or self.coverage.share < uncovered - LEAST_MORE
 
@@ -122,7 +131,7 @@ class ProductAttempt(NamedTuple):
 def fit_blocks(
     rng_key: Array,
     density: FlatDensity,
-    population: Population,
+    scouts: Population,
     flat_modes: np.ndarray,
     options: FitOptions,
     generator: np.random.Generator,
@@ -135,8 +144,8 @@ def fit_blocks(
         Of the first means.
     density
         Log density of a flat vector.
-    population
-        The particles.
+    scouts
+        Particles.
     flat_modes
         The modes as rows.
     options
@@ -148,18 +157,26 @@ def fit_blocks(
     -------
     The product, judged by draws of its own.
     """
-    x, size = population.flat, WORTH * len(population.flat)
+    x, size = scouts.flat, WORTH * len(scouts.flat)
     found, num_densities = find_blocks(density, x, generator, centres=flat_modes)
     if len(found.blocks) < 2 or not found.is_small:
         return None
     first = fit_product(rng_key, x, found.blocks, effective_size=size, max_components=MOST_COMPONENTS).guide
-    base = x[np.argmax(population.logdensities)]
-    mixtures, num_densities = [], num_densities + NUM_DRAWS
-    for block, mixture in zip(first.blocks, first.mixtures, strict=True):
-        of_block = BlockDensity(density, jnp.asarray(base), jnp.asarray(block, jnp.int32))
-        mixture, cost = _fit_block(of_block, mixture, options, generator)
-        mixtures.append(mixture)
-        num_densities += cost
+    base = jnp.asarray(x[np.argmax(scouts.logdensities)])
+    mixtures, num_gradients, num_densities = [], 0, num_densities + NUM_DRAWS
+    for number, (block, mixture) in enumerate(zip(first.blocks, first.mixtures, strict=True)):
+        of_block = BlockDensity(density, base, jnp.asarray(block, jnp.int32))
+        fitting = _fitting_of(of_block, mixture, options, generator)
+        attempt = _described(fitting, mixture)
+        if attempt.score < POOR_BLOCK:
+            key = random.as_jax_key(random.fold_in(rng_key, number))
+            particles = _population_of(key, of_block, x[:, list(block)], MOST_GRADIENTS // len(first.blocks))
+            other = _described(fitting, mixture_of_mass(key, particles))
+            num_gradients += particles.num_gradients
+            num_densities += min(attempt, other, key=_score_of).pool.num_densities
+            attempt = max(attempt, other, key=_score_of)
+        mixtures.append(attempt.guide)
+        num_densities += attempt.pool.num_densities
     guide = ProductMixture(first.blocks, mixtures)
     host = guide.on_host()
     points = host.sample(generator, NUM_DRAWS).astype(x.dtype)
@@ -169,22 +186,33 @@ def fit_blocks(
     judged = judge(logdensities, log_prob, log_prob, np.ones((NUM_DRAWS, 1)), options.num_tries, generator)
     log_importance = logdensities - log_prob
     score = float(judged.expected_acceptance_by_mode[0])
-    coverage = coverage_of(population, guide, log_mean(log_importance), score)
-    return ProductAttempt(guide, points, logdensities, log_importance, judged, coverage, num_densities)
+    coverage = coverage_of(scouts, guide, log_mean(log_importance), score)
+    return ProductAttempt(guide, points, logdensities, log_importance, judged, coverage, num_gradients, num_densities)
 
 
-def _fit_block(
-    density: Any, start: Mixture, options: FitOptions, generator: np.random.Generator
-) -> tuple[Mixture, int]:
-    """The mixture of one block, refined on draws of its own, and the density values that it took."""
+def _fitting_of(density: Any, start: Mixture, options: FitOptions, generator: np.random.Generator) -> Fitting:
+    """How a block is fitted."""
     options = replace(
         options, num_tries=1, defensive_weight=DEFENCE_OF_BLOCKS, df=None, num_weight_draws=NUM_BLOCK_DRAWS
     )
-    dtype, dim = start.means.dtype, start.dim
-    fitting = Fitting(density, options, generator, dtype, num_modes=1, dim=dim)
+    return Fitting(density, options, generator, start.means.dtype, num_modes=1, dim=start.dim)
+
+
+def _described(fitting: Fitting, start: Mixture) -> Attempt:
+    """The mixture of one block, refined on draws of its own."""
     means, scale_trils = (np.asarray(array, np.float64) for array in (start.means, start.scale_trils))
     attempt = fitting.assess(fitting.draw(Components(means, scale_trils, np.zeros(len(means), int))))
     attempt = fitting.refined(attempt, ACCEPTANCE_OF_BLOCKS)
     attempt = divided(fitting, attempt, ACCEPTANCE_OF_BLOCKS, MOST_COMPONENTS)
-    attempt = grown(fitting.generous(), attempt)
-    return attempt.guide, attempt.pool.num_densities
+    return grown(fitting.generous(), attempt)
+
+
+def _score_of(attempt: Attempt) -> float:
+    return attempt.score
+
+
+def _population_of(rng_key: Array, density: Any, rows: np.ndarray, max_gradients: int) -> Population:
+    """A population of one block alone. It starts from where the particles of the whole have it, and wider."""
+    middle = rows.mean(axis=0)
+    wide = jnp.asarray(middle + WIDER * (rows - middle), rows.dtype)
+    return population(rng_key, density, wide, num_particles=NUM_PARTICLES, max_gradients=max_gradients)

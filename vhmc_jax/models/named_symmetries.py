@@ -36,11 +36,9 @@ def symmetries_of(problem: Problem, symmetries: Symmetries, positions: PyTree) -
     -------
     One or two readings, and the points that are the same after the way to the values and back.
     """
-    if problem.constrain is None or problem.unconstrain is None:
+    values = values_of(problem, jax.tree.map(lambda leaf: leaf[0], positions))
+    if values is None:
         return [symmetries], positions
-    template = jax.tree.map(lambda leaf: leaf[0], positions)
-    names = problem.parameters or tuple(jax.eval_shape(problem.constrain, template))
-    values = Values(problem.constrain, problem.unconstrain, tuple(names))
     draws, is_kept = _there_and_back(values, positions)
     if not np.any(is_kept):
         raise ValueError(
@@ -58,7 +56,17 @@ def symmetries_of(problem: Problem, symmetries: Symmetries, positions: PyTree) -
     return ([plain] if _labels_in(plain) == _labels_in(generous) else [plain, generous]), positions
 
 
+def values_of(problem: Problem, template: PyTree) -> Values | None:
+    """The way from positions like a template to named parameters and back; None where a problem does not know it."""
+    if problem.constrain is None or problem.unconstrain is None:
+        return None
+    names = problem.parameters or tuple(jax.eval_shape(problem.constrain, template))
+    return Values(problem.constrain, problem.unconstrain, tuple(names))
+
+
 def _of_set(each: Any, problem: Problem, values: Values, draws: Mapping[str, Array], takes_unnamed: bool) -> Any:
+    if isinstance(each, ValueLabels):
+        return each
     if isinstance(each, Labels):
         return ValueLabels(labels_of(each.kind, _axes(each, problem, draws, takes_unnamed)), values)
     maps = tuple(Partial(_moved, values, function) for function in each.functions)

@@ -115,6 +115,10 @@ class ValueDomain:
         """Images of a position."""
         return self.domain.num_images
 
+    def scores(self, position: PyTree) -> Array:
+        """One number for each label."""
+        return self.domain.scores(self.values.at(position))
+
     def contains(self, position: PyTree) -> Array:
         """Whether a position is the representative of its images."""
         return self.domain.contains(self.values.at(position))

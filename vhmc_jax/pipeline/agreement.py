@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from vhmc_jax.diagnostics.draws import flatten_draws
+from vhmc_jax.diagnostics.draws import coordinate_names, flatten_draws
 from vhmc_jax.diagnostics.ess import MIN_DRAWS, split_ess
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.rhat import rhat
@@ -53,7 +53,7 @@ def chains_disagree(produced: Produced, least_share: float) -> list[str]:
     # the same in every draw has no R-hat: a flat density, for instance.
     pairs = values, np.abs(values)
     rhats = np.nan_to_num(np.fmax(*(np.asarray(rhat(pair, "split")) for pair in pairs)), nan=0.0, posinf=np.inf)
-    names = [*(f"coordinate {i}" for i in range(x.shape[-1])), "the log density"]
+    names = [*coordinate_names(produced.draws), "the log density"]
     worst = np.argsort(-rhats)[:NUM_CANDIDATES]
     chosen = [*worst, *({len(rhats) - 1} - set(worst))]
     # That of the ranks sees more, and takes longer.
@@ -93,9 +93,10 @@ def rounds_disagree(first: Round, second: Round) -> list[str]:
     z_scores = np.abs(new_mean - mean) / np.fmax(np.hypot(error, new_error), 1e-12)
     # With few chains an error from their spread is itself unsure, and with one there is none.
     if len(draws[0]) > 1 and z_scores.max() > scipy.special.stdtrit(len(draws[0]) - 1, scipy.special.ndtr(NUM_ERRORS)):
+        name = coordinate_names(second.produced.seen.draws)[int(np.argmax(z_scores))]
         found.append(
-            f"The two rounds disagree about coordinate {int(np.argmax(z_scores))} by {z_scores.max():.1f} standard "
-            "errors: raise num_samples, or change variables."
+            f"The two rounds disagree about {name} by {z_scores.max():.1f} standard errors: raise num_samples, or "
+            "change variables."
         )
     return found
 

@@ -55,7 +55,7 @@ class Audit(NamedTuple):
     Attributes
     ----------
     notes
-        Sentences; none where the answer can be trusted.
+        Sentences, causes before what follows from them; none where the answer can be trusted.
     asks_again
         Whether a second round may help: the chains saw what the guide does not describe.
     """
@@ -86,20 +86,21 @@ def audit(
     -------
     Sentences, and whether to try again.
     """
-    of_the_guide = (
-        *chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
-        *_modes_disagree(report, frozen.guide_report),
-        *_jumps_fail(frozen, produced.infos),
-        *_mass_is_missing(frozen, evidence),
-        *(() if before is None else rounds_disagree(before, Round(produced, evidence))),
-    )
-    others = (
-        *_modes_are_missing(frozen),
-        *_necks_are_missing(frozen, evidence),
+    causes = (
         *_density_is_at_fault(frozen, produced),
-        *evidence.notes,
+        *frozen.notes,
+        *_necks_are_missing(frozen, evidence),
+        *_modes_are_missing(frozen),
     )
-    return Audit((*of_the_guide, *others), bool(of_the_guide) and len(report.weights) <= MANY_MODES)
+    missing = _mass_is_missing(frozen, evidence)
+    effects = (
+        *_jumps_fail(frozen, produced.infos),
+        *(() if before is None else rounds_disagree(before, Round(produced, evidence))),
+        *_modes_disagree(report, frozen.guide_report),
+        *chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
+    )
+    asks_again = bool(missing or effects) and len(report.weights) <= MANY_MODES
+    return Audit((*causes, *missing, *evidence.notes, *effects), asks_again)
 
 
 def _modes_disagree(report: ModeReport, fit: GuideReport) -> list[str]:

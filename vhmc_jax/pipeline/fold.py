@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_pytree_function
@@ -23,14 +22,13 @@ from vhmc_jax.moves.domain import Domain, domain_of
 from vhmc_jax.moves.folded import FoldedDensity
 from vhmc_jax.moves.maps import flat_of
 from vhmc_jax.moves.symmetries import Symmetries, as_symmetries
+from vhmc_jax.pipeline.exchange import changed_by, exchangeable_labels, starts_of
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.search.region import Box, Starts
 from vhmc_jax.store.stitched import is_stitched, mapped
 
-NUM_CHECKED = 64
-"""Starts at which a claimed symmetry is checked."""
-SINGLE_TOLERANCE, DOUBLE_TOLERANCE = 1e-3, 1e-6
-"""How far log densities of images may differ, relative to 1 + their size: sums of
+TOLERANCES = (1e-3, 1e-6)
+"""How far log densities of images may differ in single and in double precision, relative to 1 + their size: sums of
 thousands of terms in another order stay far below."""
 KEY_NUMBER = 2**31 - 1
 """Told from the keys of the phases by this number."""
@@ -45,8 +43,8 @@ class Fold(NamedTuple):
         The log density on the domain, −∞ elsewhere; that of the user where there are no symmetries.
     region
         The region, each start in the domain.
-    whole
-        The log density of the user.
+    problem
+        What the user asked for.
     symmetries
         What leaves it as it is; None for nothing.
     domain
@@ -57,7 +55,7 @@ class Fold(NamedTuple):
 
     logdensity_fn: Callable
     region: PyTree | Callable
-    whole: Callable
+    problem: Problem
     symmetries: Symmetries | None
     domain: Domain | None
     rng_key: Array
@@ -76,7 +74,7 @@ class Fold(NamedTuple):
         """Raise where a map changes the log density at positions on a leading axis."""
         if self.symmetries is None or self.domain is None or not len(jax.tree.leaves(positions)[0]):
             return
-        if (found := _broken(self.symmetries, self.whole, positions)) is not None:
+        if (found := changed_by(self.symmetries, self.problem.logdensity_fn, positions, TOLERANCES)) is not None:
             name, before, after = found
             raise ValueError(
                 f"symmetries must leave the density as it is, and {name} does not: the log density is {before:.8g} at "
@@ -162,20 +160,18 @@ def fold(
     The fold. Without symmetries it leaves everything as it is.
     """
     logdensity_fn = problem.logdensity_fn
-    if symmetries is None:
+    if symmetries is None and isinstance(frozen, Frozen) and frozen.num_images > 1:
+        # An earlier call may have found them by itself.
+        symmetries = exchangeable_labels(problem, frozen.modes)
+    if symmetries is None or symmetries is False:
         _require_same_images(frozen, 1)
-        return Fold(logdensity_fn, region, logdensity_fn, None, None, rng_key)
+        return Fold(logdensity_fn, region, problem, None, None, rng_key)
     key = random.as_jax_key(random.fold_in(rng_key, KEY_NUMBER))
     template = Starts(key, region, None).template if frozen is None else frozen.modes.template
-    if callable(region):
-        positions = jax.vmap(region)(jax.random.split(key, NUM_CHECKED))
-    elif frozen is None:
-        positions = jax.tree.map(lambda leaf: jnp.asarray(leaf)[:NUM_CHECKED], region)
-    else:
-        positions = frozen.modes.positions
+    positions = starts_of(key, region) if frozen is None else frozen.modes.positions
     readings, positions = symmetries_of(problem, as_symmetries(symmetries), positions)
     symmetries = readings[0]
-    if len(readings) > 1 and _broken(symmetries, logdensity_fn, positions) is not None:
+    if len(readings) > 1 and changed_by(symmetries, logdensity_fn, positions, TOLERANCES) is not None:
         symmetries = readings[1]
     domain = domain_of(symmetries, template)
     _require_same_images(frozen, domain.num_images)
@@ -184,7 +180,7 @@ def fold(
         folded = _folded_sampler(region, domain, symmetries, positions)
     elif frozen is None:
         folded = jax.vmap(domain.representative)(jax.tree.map(jnp.asarray, region))
-    found = Fold(FoldedDensity(logdensity_fn, domain), folded, logdensity_fn, symmetries, domain, key)
+    found = Fold(FoldedDensity(logdensity_fn, domain), folded, problem, symmetries, domain, key)
     found.check(positions)
     return found
 
@@ -195,7 +191,7 @@ def _folded_sampler(region: Callable, domain: Domain, symmetries: Symmetries, po
     if log_prob is None or isinstance(region, Box):
         return FoldedSampler(sampler, domain)
     log_prob = as_pytree_function(log_prob)
-    if _broken(symmetries, log_prob, positions) is not None:
+    if changed_by(symmetries, log_prob, positions, TOLERANCES) is not None:
         return FoldedSampler(sampler, domain)
     return FoldedDistribution(sampler, domain, log_prob)
 
@@ -207,33 +203,6 @@ def _require_same_images(frozen: Frozen | None, number: int) -> None:
             f"symmetries must be those with which frozen was made, of {frozen.num_images} images, got {number}: give "
             "the same to each call"
         )
-
-
-def _broken(symmetries: Symmetries, logdensity_fn: Callable, positions: PyTree) -> tuple[str, float, float] | None:
-    """Name of the map that changes the density most, with the values there; None where none does beyond rounding."""
-    names, maps = zip(*symmetries.generators(jax.tree.map(lambda leaf: leaf[0], positions)), strict=True)
-
-    @jax.jit
-    def values(positions: PyTree) -> Array:
-        def at(position: PyTree) -> Array:
-            images = [act(position) for act in maps]
-            there = [jnp.asarray(logdensity_fn(image.position)) + image.log_det for image in images]
-            return jnp.stack([jnp.asarray(logdensity_fn(position)), *there])
-
-        return jax.vmap(at)(positions)
-
-    found = np.asarray(values(positions))
-    is_single = found.dtype == np.float32 or any(leaf.dtype == np.float32 for leaf in jax.tree.leaves(positions))
-    tolerance = SINGLE_TOLERANCE if is_single else DOUBLE_TOLERANCE
-    found = np.nan_to_num(found.astype(np.float64), nan=-np.inf, neginf=-np.inf, posinf=np.inf)
-    here, there = found[:, :1], found[:, 1:]
-    with np.errstate(invalid="ignore"):
-        sizes = np.minimum(np.abs(here), np.abs(there))
-        excess = np.where(here == there, 0.0, np.abs(there - here) / (1 + sizes))
-    point, number = np.unravel_index(np.argmax(excess), excess.shape)
-    if not excess[point, number] > tolerance:
-        return None
-    return names[number], float(here[point, 0]), float(there[point, number])
 
 
 @jax.jit

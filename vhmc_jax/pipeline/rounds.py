@@ -1,4 +1,4 @@
-"""What a call of ``sample`` runs besides its five phases: a pilot run, and a second round."""
+"""What a call of ``sample`` runs besides its five phases: a search of one image, a pilot run, and a second round."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,8 +7,11 @@ from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.fit import FitOptions
 from vhmc_jax.pipeline.agreement import Round
-from vhmc_jax.pipeline.discover import Discovered, rediscover
+from vhmc_jax.pipeline.audit import MANY_UNDISCOVERED
+from vhmc_jax.pipeline.discover import Discovered, discover, rediscover
+from vhmc_jax.pipeline.exchange import exchangeable_labels, starts_of
 from vhmc_jax.pipeline.fit import fit
+from vhmc_jax.pipeline.fold import Fold, fold
 from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.judge import Judged, judge
 from vhmc_jax.pipeline.phase import Phases
@@ -67,6 +70,21 @@ class Call(NamedTuple):
         return self.amount, self.progress, self.devices
 
 
+def fold_labels(
+    rng_key: Array, phases: Phases, folded: Fold, call: Call, found: Discovered
+) -> tuple[Fold, Call, Discovered]:
+    """The search once more for one of all images, where it found too many modes and labels may be exchanged."""
+    if found.modes.undiscovered_mass <= MANY_UNDISCOVERED:
+        return folded, call, found
+    key_fold, key_starts, key_discover = (random.as_jax_key(key) for key in random.split(rng_key, 3))
+    labels = exchangeable_labels(folded.problem, found.modes, starts_of(key_starts, call.region))
+    if labels is None:
+        return folded, call, found
+    folded = fold(key_fold, folded.problem, call.region, None, labels)
+    call = call._replace(logdensity_fn=folded.logdensity_fn, region=folded.region)
+    return folded, call, phases.run("discover one image", discover, key_discover, *call.search)
+
+
 class Answer(NamedTuple):
     """What a round leads to.
 
@@ -83,11 +101,6 @@ class Answer(NamedTuple):
     frozen: Frozen
     produced: Produced
     judged: Judged
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences: what may be wrong with it."""
-        return (*self.frozen.notes, *self.judged.notes)
 
 
 def refit_to_pilot(

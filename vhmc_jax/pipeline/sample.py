@@ -9,7 +9,7 @@ from vhmc_jax.arguments import as_count
 from vhmc_jax.base import Array, PyTree, TrustWarning
 from vhmc_jax.fit import FitOptions
 from vhmc_jax.models.problem import Problem, as_problem
-from vhmc_jax.pipeline.checks import check_call, checked_guide
+from vhmc_jax.pipeline.checks import check_call, checked_guide, require_order
 from vhmc_jax.pipeline.discover import Discovered, discover
 from vhmc_jax.pipeline.fit import fit, take
 from vhmc_jax.pipeline.fold import Fold, fold
@@ -19,7 +19,7 @@ from vhmc_jax.pipeline.judge import judge
 from vhmc_jax.pipeline.phase import Phases
 from vhmc_jax.pipeline.produce import Amount, produce
 from vhmc_jax.pipeline.result import Result
-from vhmc_jax.pipeline.rounds import Answer, Call, refit_to_pilot, second_round
+from vhmc_jax.pipeline.rounds import Answer, Call, fold_labels, refit_to_pilot, second_round
 from vhmc_jax.pipeline.tune import Tuning, tune
 from vhmc_jax.runner.devices import mesh_of
 from vhmc_jax.runner.hosts import Hosts
@@ -101,7 +101,8 @@ def sample(
         them, and the mode report counts a mode and its images as one. Labels are put in the order of the first
         parameter that is named. A map that changes the density is an error. Those of a problem are of its named
         parameters, as ``result.draws`` has them; ``vj.permutations("component")`` are those of all that have this
-        dimension.
+        dimension. By default, where the search finds more modes than it can list, it looks for labels that may be
+        exchanged, and takes them; False for none.
     progress
         Whether to show what is going on. Ctrl-C or SIGTERM from production on return the draws so far in any case.
     store
@@ -115,8 +116,9 @@ def sample(
         As for ``run_chains``: those among which production divides the chains. Where they are those of several
         processes, all of them make this call. The first one finds, fits and judges, and the others receive it.
     fit_options
-        Those of ``FitOptions``: ``target_acceptance`` (of the local moves, too), ``num_draws``, ``max_components``,
-        ``df`` and so on. ``num_tries`` is by default one where nine jumps in ten then succeed, else four.
+        Those of ``FitOptions``: ``target_acceptance`` (of the local moves, too), ``num_draws`` (to fit a mode to),
+        ``max_components``, ``df`` and so on, but not ``num_warmup``. ``num_tries`` is by default one where nine jumps
+        in ten then succeed, else four.
 
     Returns
     -------
@@ -136,8 +138,9 @@ def sample(
     >>> result.draws.shape
     (64, 1000, 2)
     """
+    require_order(rng_key, logdensity_fn)
     problem = as_problem(logdensity_fn)
-    check_call(rng_key, (problem.logdensity_fn, region), fit_options, sample.__kwdefaults__ or ())
+    check_call((rng_key, problem.logdensity_fn, region), fit_options, sample.__kwdefaults__ or ())
     region = problem.region if region is None and frozen is None else region
     amount = Amount(num_chains, num_samples, num_burnin, thinning).checked()
     options = FitOptions(**{"num_tries": None} | fit_options)
@@ -149,37 +152,39 @@ def sample(
     guide = None if guide is None else checked_guide(guide, region, num_pilot, store)
     budget = as_count("max_evaluations", max_evaluations, 1)
     folded = fold(rng_key, problem, region, frozen, symmetries)
-    logdensity_fn, region = folded.logdensity_fn, folded.region
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
     settings |= folded.settings | ({} if guide is None else {"guide": digest_of(guide)})
     hosts = Hosts.of(mesh_of(devices, num_chains))
-    stored = stored_at(store, resume, rng_key, logdensity_fn, region, frozen, settings)
+    stored = stored_at(store, resume, rng_key, folded.logdensity_fn, folded.region, frozen, settings)
     phases = Phases(progress and hosts.number == 0, stored, hosts)
     phases.check_store()
-    call = Call(logdensity_fn, region, num_starts, budget, progress, options, tuning, amount, devices)
+    target = folded.logdensity_fn, folded.region
+    call = Call(*target, num_starts, budget, progress, options, tuning, amount, devices)
     keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
     key_discover, key_fit, key_tune, *keys_pilot, key_produce, key_judge, key_again = keys
 
     found: Discovered | None = None
     if frozen is None:
         found = phases.run("discover", discover, key_discover, *call.search)
+        if symmetries is None and guide is None:
+            folded, call, found = fold_labels(key_discover, phases, folded, call, found)
         folded.check(found.modes.positions)
         if guide is None:
             fitted = phases.run("fit", fit, key_fit, *call.target, found, options)
         else:
-            fitted = phases.run("fit", take, key_fit, logdensity_fn, guide, found, options)
-        frozen = phases.run("tune", tune, key_tune, logdensity_fn, fitted, tuning).frozen
+            fitted = phases.run("fit", take, key_fit, call.logdensity_fn, guide, found, options)
+        frozen = phases.run("tune", tune, key_tune, call.logdensity_fn, fitted, tuning).frozen
         if num_pilot:
             frozen = refit_to_pilot(keys_pilot, phases, call, found, frozen, num_pilot)
-    produced = phases.run_chains("produce", produce, key_produce, logdensity_fn, frozen, *call.production)
-    judged = phases.run_to_end("judge", judge, key_judge, logdensity_fn, frozen, produced)
+    produced = phases.run_chains("produce", produce, key_produce, call.logdensity_fn, frozen, *call.production)
+    judged = phases.run_to_end("judge", judge, key_judge, call.logdensity_fn, frozen, produced)
     answer = Answer(frozen, produced, judged)
     may_go_on = guide is None and num_pilot is None and produced.is_complete and sum(produced.cost) <= budget
     if found is not None and may_go_on and judged.asks_again:
         answer = second_round(key_again, phases, call, found, answer)
     if answer.produced.is_complete:
-        phases.finish(answer.notes)
-    for note in answer.notes:
+        phases.finish(answer.judged.notes)
+    for note in answer.judged.notes:
         warnings.warn(note, TrustWarning, stacklevel=2)
     return _result(problem, folded, answer, phases)
 
@@ -200,7 +205,7 @@ def _result(problem: Problem, folded: Fold, answer: Answer, phases: Phases) -> R
         evidence=folded.whole_evidence(judged.evidence),
         frozen=folded.remembered_by(frozen),
         phases=phases.done,
-        warnings=answer.notes,
+        warnings=judged.notes,
         is_complete=produced.is_complete,
         final_states=produced.final_states,
         next_iteration=produced.next_iteration,
@@ -214,7 +219,9 @@ def _require_one_way(region: Any, frozen: Frozen | None, given: dict[str, Any]) 
     """Raise unless there is a region to search or a frozen kernel to produce with, and not a part of both."""
     if (region is None) == (frozen is None):
         came = "neither" if frozen is None else "both"
-        raise ValueError(f"give a region to search for modes, or frozen to produce with it, got {came}")
+        raise ValueError(
+            f"give a region to search for modes, such as vj.box(low, high), or frozen to produce with it, got {came}"
+        )
     if frozen is not None and not isinstance(frozen, Frozen):
         raise TypeError(f"frozen must be result.frozen of an earlier call, got {type(frozen).__name__}: {frozen!r}")
     if frozen is not None and (names := [name for name, value in given.items() if value is not None]):

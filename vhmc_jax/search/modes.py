@@ -17,6 +17,7 @@ from vhmc_jax.search.merge import FoundMode, FoundModes
 from vhmc_jax.search.population import Population
 from vhmc_jax.search.records import Failures, Modes
 from vhmc_jax.search.region import Starts, padded_blocks
+from vhmc_jax.threads import one_blas_thread
 
 STARTS_PER_MODE = 32
 """Where the number of starts is open, the search goes on until there are this many for each mode that matters."""
@@ -115,6 +116,7 @@ def find_modes(
     return modes
 
 
+@one_blas_thread
 def search_modes(
     rng_key: Array,
     logdensity_fn: Callable,
@@ -174,8 +176,9 @@ def mode_of_mass(population: Population, modes: Modes) -> Modes:
     covariance = np.cov(x.T, bias=True).reshape(x.shape[1], -1) + 1e-9 * np.diag(x.var(axis=0) + 1e-300)
     dtype = population.flat.dtype
     with np.errstate(over="ignore"):
-        is_finite = np.isfinite(covariance.astype(dtype)).all()
-    if not is_finite:
+        scales = np.diagonal(covariance).astype(dtype)
+    # Particles that ran off may all descend from one of them, and lie in one place.
+    if not (np.isfinite(scales) & (scales > 0)).all():
         raise ValueError(
             f"the density seems to be improper: particles ran off to {np.abs(x).max():.1g}, and it does not fall "
             "there. Check that logdensity_fn has a finite integral"

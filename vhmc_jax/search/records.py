@@ -98,6 +98,14 @@ class Modes(NamedTuple):
         return 1 - (1 - CONFIDENCE) ** (1 / max(1, self.num_starts - self.num_particles))
 
     @property
+    def masses(self) -> np.ndarray:
+        """Their shares of the mass, by Laplace's approximation."""
+        covariances = np.asarray(self.covariances, np.float64)
+        log_masses = np.asarray(self.logdensities, np.float64) + 0.5 * np.linalg.slogdet(covariances)[1]
+        masses = np.exp(log_masses - log_masses.max(initial=-np.inf))
+        return masses / masses.sum()
+
+    @property
     def template(self) -> PyTree:
         """One position, for its structure."""
         return jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), self.positions)

@@ -108,18 +108,18 @@ class Starts:
         self._sampler = as_pytree_function(region) if callable(region) else None
         if self._sampler is not None:
             # A corner of a box has the shapes; any other sampler is traced for them.
-            like = region.low if isinstance(region, Box) else jax.eval_shape(self._sampler, rng_key)
+            like = region.low if isinstance(region, Box) else _shapes_of(self._sampler, rng_key)
             self.template = as_position(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like))
             self.total = None if num_starts is None else as_count("num_starts", num_starts, 1)
             require_precision(self.template)
             return
+        expected = "region must be vj.box(low, high), a function rng_key -> position, or starts on a leading axis"
+        if any(np.ndim(leaf) == 0 for leaf in jax.tree.leaves(region)):
+            raise ValueError(f"{expected}, got {region!r}")
         positions = as_position(region, "region")
-        lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(positions)}
-        if len(lengths) != 1 or 0 in lengths:
-            raise ValueError(
-                "region must be a function rng_key -> position, or starts on a leading axis of one length, "
-                f"got {describe(positions)}"
-            )
+        lengths = {leaf.shape[0] for leaf in jax.tree.leaves(positions)}
+        if len(lengths) != 1:
+            raise ValueError(f"{expected} of one length, got {describe(positions)}")
         self.total = lengths.pop()
         if num_starts not in (None, self.total):
             raise ValueError(f"num_starts must be left out or {self.total} for given starts, got {num_starts}")
@@ -147,6 +147,15 @@ class Starts:
                 yield self._given[numbers], min(size, total - first)
             else:
                 yield draw(self._sampler, self._rng_key, numbers), min(size, total - first)
+
+
+def _shapes_of(sampler: Callable, rng_key: Array) -> PyTree:
+    """Shapes and dtypes of the positions that it draws."""
+    try:
+        return jax.eval_shape(sampler, rng_key)
+    except Exception as error:
+        error.add_note("region is called with one key, and returns a position. The log density goes before it.")
+        raise
 
 
 def require_precision(template: PyTree) -> None:

@@ -22,6 +22,7 @@ from vhmc_jax.diagnostics.modes.weights import mode_weights
 from vhmc_jax.diagnostics.rhat import rhat
 from vhmc_jax.guide import Mixture
 from vhmc_jax.guide.host import GuideValues
+from vhmc_jax.threads import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,7 @@ class ModeReport:
     __str__ = summary
 
 
+@one_blas_thread
 def mode_report(
     draws: Any = None,
     guide: Any = None,

@@ -1,5 +1,6 @@
 """One figure that tells at a glance whether to trust a run."""
 
+import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from vhmc_jax.diagnostics.plots import (
 )
 from vhmc_jax.fit.coverage import UNCOVERED_RATIO, log_ratios_of
 from vhmc_jax.pipeline.produce import one_in
+from vhmc_jax.pipeline.report.notebook import CUT_SHORT, title
 
 if TYPE_CHECKING:
     from vhmc_jax.pipeline.result import Result
@@ -28,6 +30,9 @@ MOST_WEIGHTS = 30
 """Modes whose weights are shown: the heaviest."""
 FARTHEST = 10.0
 """Log ratios beyond this are drawn at the edge."""
+LETTERS = 12.5
+"""Letters of the line below the headline to an inch of width."""
+TRUSTED, WARNED = COLOURS[2], COLOURS[1]
 
 
 def figure(result: "Result") -> Any:
@@ -35,14 +40,28 @@ def figure(result: "Result") -> Any:
     drawn = panels(result)
     names = list(drawn)
     layout = [names[:3], [names[3], *names[3:]]] if len(names) == 5 else [names[:2], names[2:]]
-    size = (4.2 * len(layout[0]), 7.1)
-    page, axes = pyplot().subplot_mosaic(layout, figsize=size, layout="constrained")
+    width, below = 4.2 * len(layout[0]), result.warnings[0] if result.warnings else title(result)
+    lines = textwrap.wrap(below if result.is_complete else f"{CUT_SHORT} {below}", int(LETTERS * width), max_lines=2)
+    head = 0.7 + 0.18 * len(lines)
+    page, axes = pyplot().subplot_mosaic(layout, figsize=(width, 7.1 + head), layout="constrained")
+    page.get_layout_engine().set(rect=(0, 0, 1, 7.1 / (7.1 + head)))
+    _headline(page, result, lines)
     for name, draw in drawn.items():
         draw(new_axes(axes[name]))
         axes[name].set_title(name)
-    warnings = f"{len(result.warnings)} warning{'' if len(result.warnings) == 1 else 's'}"
-    page.suptitle("Nothing disagrees with the answer" if result.is_trusted else f"Not to be trusted yet: {warnings}")
     return page
+
+
+def _headline(page: Any, result: "Result", lines: list[str]) -> None:
+    """The verdict over the whole width, with lines of text below it, and a rule."""
+    width, height = page.get_size_inches()
+    warnings = f"{len(result.warnings)} warning{'' if len(result.warnings) == 1 else 's'}"
+    verdict = "Nothing disagrees with the answer" if result.is_trusted else f"Not to be trusted yet: {warnings}"
+    colour, left = TRUSTED if result.is_trusted else WARNED, 0.15 / width
+    page.suptitle(verdict, x=left, y=1 - 0.12 / height, ha="left", va="top", size=18, weight="bold", color=colour)
+    page.text(left, 1 - 0.47 / height, "\n".join(lines), va="top", size=11, linespacing=1.1)
+    y = 1 - (0.54 + 0.18 * len(lines)) / height
+    page.add_artist(pyplot().Line2D([left, 1 - left], [y, y], color=colour, linewidth=2))
 
 
 def panels(result: "Result") -> dict[str, Callable[[Any], None]]:

@@ -3,6 +3,8 @@
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vhmc_jax.diagnostics.modes.report import ModeReport
 from vhmc_jax.pipeline.report.table import Cell, Table, spread
 
@@ -20,6 +22,13 @@ def fragment(result: "Result") -> str:
         f"{verdict(result)}{_modes(result.modes).html()}"
         f"<details><summary>Modes, moments, evidence and cost</summary><pre>{escape(result.summary())}</pre></details>"
     )
+
+
+def title(result: "Result") -> str:
+    """What was drawn, in one line."""
+    num_chains, num_draws = np.shape(result.logdensities)
+    num_modes = len(result.modes.weights)
+    return f"{num_chains:,} chains of {num_draws:,} draws, {num_modes:,} mode{'' if num_modes == 1 else 's'}"
 
 
 def verdict(result: "Result") -> str:

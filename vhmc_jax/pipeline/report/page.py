@@ -12,7 +12,7 @@ import numpy as np
 
 from vhmc_jax.diagnostics.plots import new_axes, pyplot
 from vhmc_jax.pipeline.report.figure import panels
-from vhmc_jax.pipeline.report.notebook import verdict
+from vhmc_jax.pipeline.report.notebook import title, verdict
 from vhmc_jax.pipeline.report.table import Table, cost_table, location_table, mode_table, parameter_table, table_of
 
 if TYPE_CHECKING:
@@ -26,18 +26,21 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 72rem; margin: 0 auto;
   padding: 1rem; }
 h1, h2 { line-height: 1.2; }
-.verdict { border-left: 0.4rem solid #009e73; padding: 0.1rem 1rem; background: #f6f6f6; }
+.verdict { border-left: 0.4rem solid #009e73; padding: 0.1rem 1rem; margin-bottom: 1rem;
+  background: #f6f6f6; }
 .verdict.warned { border-color: #d55e00; }
 .pictures { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 0; flex: 1 1 20rem; max-width: 34rem; }
-figure.wide { flex: 2 1 30rem; max-width: 62rem; }
+figure.wide { flex: 2 1 30rem; max-width: 62rem; overflow-x: auto; }
+figure.wide img { min-width: 34rem; }
 figcaption { font-weight: 600; }
 img { width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.2rem 0.7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th, td { padding: 0.2rem 0.7rem; text-align: right; border-bottom: 1px solid #ddd; }
+td { white-space: nowrap; }
+th { cursor: pointer; background: #f6f6f6; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
-th { cursor: pointer; background: #f6f6f6; }
 th[aria-sort=ascending]::after { content: " ▲"; }
 th[aria-sort=descending]::after { content: " ▼"; }
 pre { overflow-x: auto; }
@@ -63,9 +66,7 @@ for (const head of document.querySelectorAll("th")) {
 def page(result: "Result") -> str:
     """Verdict and warnings, pictures, tables that sort, settings and versions."""
     report = result.modes
-    num_chains, num_draws = np.shape(result.logdensities)
-    title = f"{num_chains:,} chains of {num_draws:,} draws, {len(report.weights):,} mode"
-    title += "" if len(report.weights) == 1 else "s"
+    heading = escape(title(result))
     tables = {
         "Modes": mode_table(result),
         "The parameters in each mode": location_table(report) if len(report.weights) > 1 else None,
@@ -76,7 +77,7 @@ def page(result: "Result") -> str:
     }
     notes = "".join(f"<li>{escape(note)}</li>" for note in (*result.symmetry_notes, *report.notes))
     body = (
-        f"<h1>{escape(title)}</h1>"
+        f"<h1>{heading}</h1>"
         f'<section class="verdict{"" if result.is_trusted else " warned"}">{verdict(result)}'
         f"<p>Log evidence {result.log_evidence:.4f} ± {result.log_evidence_error:.2g}.</p></section>"
         f'<section class="pictures">{_pictures(result)}</section>'
@@ -87,7 +88,7 @@ def page(result: "Result") -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>{body}<script>{SCRIPT}</script></body></html>"
+        f"<title>{heading}</title><style>{STYLE}</style></head><body>{body}<script>{SCRIPT}</script></body></html>"
     )
 
 

@@ -52,7 +52,11 @@ class Table(NamedTuple):
 
     def html(self) -> str:
         """The table without style, and a line on what was left out."""
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.head)
+        # Where a heading is broken into lines, R-hat and ± stay with what they belong to.
+        names = [
+            name.replace("-", "\N{NON-BREAKING HYPHEN}").replace("± ", "±\N{NO-BREAK SPACE}") for name in self.head
+        ]
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
         rows = "".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in self.rows)
         more = f"<p>... and {escape(self.left_out)}</p>" if self.left_out else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
