@@ -157,7 +157,35 @@ def test_what_cannot_be_sampled_is_named():
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
+    def in_a_plate(y):
+        with numpyro.plate("data", len(y)):
+            z = numpyro.sample("z", dist.Categorical(jnp.ones(2) / 2))
+            numpyro.sample("y", dist.Normal(jnp.asarray(z, y.dtype), 1.0), obs=y)
+
+    def without_a_prior(y):
+        scale = numpyro.param("scale", 1.0)
+        plain(scale * y)
+
+    def twice(y):
+        numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        plain(y)
+
+    def chain(y):
+        numpyro.sample("chain", dist.Normal(0.0, 1.0))
+        plain(y)
+
     y = jnp.arange(4.0)
+    with pytest.raises(ValueError, match="site 'z' is discrete and latent: CategoricalProbs"):
+        vj.from_numpyro(in_a_plate, y)
+    with pytest.raises(ValueError, match=r"site 'scale' is a numpyro\.param, which has no prior"):
+        vj.from_numpyro(without_a_prior, y)
+    with pytest.raises(ValueError, match=r"sites must have names of their own: .* `mu` duplicated"):
+        vj.from_numpyro(twice, y)
+    with pytest.raises(ValueError, match="must not be called chain or draw, as 'chain' is: ArviZ has these names"):
+        vj.from_numpyro(chain, y)
+    for data in ("abc", [1.0, 2.0]):
+        with pytest.raises(TypeError, match=r"observed site 'y' must have an array as its value, got (str|list): "):
+            vj.from_numpyro(plain, data)
     with pytest.raises(ValueError, match=r"site 'z' is discrete and latent: Categorical.* Marginalise it"):
         vj.from_numpyro(discrete, y)
     with pytest.raises(ValueError, match="plate 'data' takes a random subsample of 2 of 4"):

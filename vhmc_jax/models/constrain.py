@@ -76,6 +76,7 @@ def constrain(
         region=_region(dict(constraints), shapes, region),
         constrain=Partial(_values, dict(constraints)),
         unconstrain=Partial(_unconstrained, dict(constraints)),
+        parameters=tuple(constraints),
         dims=dims or {},
         coords=coords or {},
     )

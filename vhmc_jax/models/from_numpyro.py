@@ -33,7 +33,7 @@ from vhmc_jax.models.numpyro_functions import (
 )
 from vhmc_jax.models.prior import require_finite_draws
 from vhmc_jax.models.problem import Problem
-from vhmc_jax.models.support import must_compare
+from vhmc_jax.models.support import must_compare, unwrapped
 
 READ_IN_PYTHON = (
     jax.errors.ConcretizationTypeError,
@@ -112,6 +112,10 @@ def _traced(model: Callable, positional: tuple, named: dict[str, Any]) -> tuple[
     arguments, rng_key = Arguments.of(positional, named), jax.random.key(0)
     try:
         jax.eval_shape(record, arguments, rng_key)
+    except AssertionError as error:
+        if "unique names" not in str(error):
+            raise
+        raise ValueError(f"sites must have names of their own: {error}") from error
     except READ_IN_PYTHON:
         arguments = Arguments.of(positional, named, all_constant=True)
         jax.eval_shape(record, arguments, rng_key)
@@ -127,13 +131,19 @@ def _checked_latent(sites: dict[str, Any]) -> dict[str, Any]:
                 f"plate {name!r} takes a random subsample of {part} of {size}: the log density must be that of all "
                 "data. Leave out subsample_size."
             )
+        if site["type"] == "param":
+            raise ValueError(f"site {name!r} is a numpyro.param, which has no prior: write numpyro.sample instead")
+        if is_data(site) and not isinstance(site["value"], jax.Array | np.ndarray | np.generic | float | int):
+            kind = type(site["value"]).__name__
+            raise TypeError(f"observed site {name!r} must have an array as its value, got {kind}: {site['value']!r}")
     latent = {name: site for name, site in sites.items() if is_latent(site)}
     if not latent:
         raise ValueError("the model must have a latent site, numpyro.sample without obs, got none")
     for name, site in latent.items():
         if site["fn"].support.is_discrete:
+            kind = type(unwrapped(site["fn"])).__name__
             raise ValueError(
-                f"site {name!r} is discrete and latent: {type(site['fn']).__name__}. Marginalise it, for a mixture by "
+                f"site {name!r} is discrete and latent: {kind}. Marginalise it, for a mixture by "
                 "dist.MixtureSameFamily(dist.Categorical(weights), components)."
             )
         if type(site["fn"]).__name__ == "Delta":

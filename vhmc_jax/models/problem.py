@@ -79,6 +79,8 @@ class Problem:
             object.__setattr__(self, name, as_pytree_function(function))
         if self.unconstrain is not None and self.constrain is None:
             raise ValueError("unconstrain must come with constrain, which it undoes, got none")
+        if clash := [name for name in (*(self.parameters or ()), *self.dims, *self.observed_data) if name in TAKEN]:
+            raise ValueError(f"a variable must not be called chain or draw, as {clash[0]!r} is: ArviZ has these names")
         for variable, names in self.dims.items():
             if clash := [name for name in names if name in (*TAKEN, variable)]:
                 raise ValueError(
