@@ -13,15 +13,23 @@
 #
 # Galaxies near the Corona Borealis move away from us in clusters of about one velocity. A mixture of three normal
 # distributions describes that, and its posterior has six modes: the labels of the components may be permuted. The model
-# is written in NumPyro. One call draws from all six modes, with the right weights.
+# is written in NumPyro, and then in PyMC. One call draws from all six modes, with the right weights.
 
 # %%
+import warnings
+
+# What other packages say when they are imported.
+for message in ("\nArviZ is undergoing", "IProgress not found", "PyTensor could not link to a BLAS"):
+    warnings.filterwarnings("ignore", message=message)
+
+import arviz as az
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pymc as pm
 
 import vhmc_jax as vj
 
@@ -82,6 +90,28 @@ result
 
 # %%
 print(vj.diagnostics.summary(result.draws))
+
+# %% [markdown]
+# ## The same in PyMC
+#
+# A model of PyMC goes in as it is, too. Fewer draws will do here.
+
+# %%
+with pm.Model(coords={"component": ["a", "b", "c"]}) as pymc_model:
+    weights = pm.Dirichlet("weights", np.ones(3), dims="component")
+    mean = pm.Normal("mean", 20.0, 10.0, dims="component")
+    scale = pm.LogNormal("scale", 0.5, 0.5)
+    pm.NormalMixture("velocity", weights, mean, scale, observed=velocities)
+
+# %%
+problem = vj.from_pymc(pymc_model)
+same = vj.sample(jax.random.key(2), problem, num_chains=32, num_samples=250, progress=False)
+az.summary(same.to_arviz(num_chains=4), kind="stats")
+
+# %%
+print(same.modes)
+assert len(same.modes.weights) == 6
+assert np.all(np.abs(same.modes.weights - 1 / 6) < 4 * same.modes.errors)
 
 # %% [markdown]
 # ## One labelling

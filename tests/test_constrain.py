@@ -91,6 +91,7 @@ def test_density_has_the_jacobian():
     log_dets = [CONSTRAINTS[name].forward(position[name])[1] for name in position]
     expected = logdensity(4.0, problem.constrain(position)) + sum(log_dets)
     np.testing.assert_allclose(problem.logdensity_fn(position), expected)
+    jax.tree.map(np.testing.assert_allclose, problem.unconstrain(problem.constrain(position)), position)
 
 
 def test_region_in_the_units_of_the_parameters():

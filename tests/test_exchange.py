@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
 import vhmc_jax as vj
+from vhmc_jax.models.problem import as_problem
 from vhmc_jax.pipeline.exchange import exchangeable_labels
 from vhmc_jax.search import Modes
 from vhmc_jax.search.records import Failures
@@ -44,7 +46,7 @@ def modes():
 
 def test_the_leaf_in_which_labels_lie_apart_comes_first(modes):
     """By name the sizes come first, and they are nearly alike."""
-    found = exchangeable_labels(logdensity, modes)
+    found = exchangeable_labels(as_problem(logdensity), modes)
     (labels,) = found.sets
     assert labels.kind == "permutations"
     template = jax.tree.map(lambda leaf: leaf[0], modes.positions)
@@ -52,15 +54,33 @@ def test_the_leaf_in_which_labels_lie_apart_comes_first(modes):
     assert labels.num_labels(template) == 6
 
 
+def test_labels_of_named_parameters(modes):
+    """Each label has a unit of its own in the positions, so that an exchange of these is no symmetry."""
+    units = jnp.arange(1.0, 7.0)
+
+    def constrain(position):
+        return {"a size": position["a size"] * units, "mean": position["mean"]}
+
+    def unconstrain(values):
+        return {"a size": values["a size"] / units, "mean": values["mean"]}
+
+    density = Partial(lambda position: logdensity(constrain(position)))
+    in_units = modes._replace(positions=jax.vmap(unconstrain)(modes.positions))
+    assert exchangeable_labels(as_problem(density), in_units) is None
+    problem = vj.Problem(logdensity_fn=density, constrain=constrain, unconstrain=unconstrain)
+    (labels,) = exchangeable_labels(problem, in_units).sets
+    assert labels.labels.leaves_as_written(modes.positions) == [1, 0]
+
+
 def test_labels_that_the_density_tells_apart_are_none(modes):
     """The control: a small slope in one of them, which a claimed symmetry might have."""
-    assert exchangeable_labels(lambda position: logdensity(position, 1e-9), modes) is None
+    assert exchangeable_labels(as_problem(lambda position: logdensity(position, 1e-9)), modes) is None
 
 
 def test_labels_that_lie_together_are_left_alone():
     """An order of them would cut a mode in two."""
     means = np.tile(np.array([-5.0, -5.1, 2.0, 2.1, 6.0, 6.1]), (4, 1))
-    assert exchangeable_labels(logdensity, modes_at(means, 0.01 * means)) is None
+    assert exchangeable_labels(as_problem(logdensity), modes_at(means, 0.01 * means)) is None
 
 
 def test_starts_are_asked_too(modes):
@@ -69,8 +89,8 @@ def test_starts_are_asked_too(modes):
 
     far = {"a size": jnp.zeros((1, 6)), "mean": 30.0 + jnp.arange(6.0)[None]}
     far["mean"] = far["mean"].at[0, 0].set(0.0)
-    assert exchangeable_labels(elsewhere, modes) is not None
-    assert exchangeable_labels(elsewhere, modes, far) is None
+    assert exchangeable_labels(as_problem(elsewhere), modes) is not None
+    assert exchangeable_labels(as_problem(elsewhere), modes, far) is None
 
 
 @pytest.mark.slow

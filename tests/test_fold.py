@@ -36,6 +36,9 @@ def exact(rng_key):
     return {"mean": MEANS[order] + noise[0], "size": SIZES[order] + noise[1]}
 
 
+PROBLEM = vj.Problem(logdensity_fn=logdensity)
+
+
 class Prior:
     """The density itself as a region."""
 
@@ -53,7 +56,7 @@ REGION = vj.box(
 
 @pytest.fixture(scope="module")
 def folded():
-    return fold(KEY, logdensity, exact, None, LABELS)
+    return fold(KEY, PROBLEM, exact, None, LABELS)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +104,7 @@ def test_a_draw_has_one_image_whichever_draws_are_beside_it(folded, draws):
 
 
 def test_none_are_looked_for_where_the_user_says_so():
-    assert fold(KEY, logdensity, exact, None, False).num_images == 1
+    assert fold(KEY, PROBLEM, exact, None, False).num_images == 1
 
 
 def test_draws_on_disk_are_unfolded_where_they_are_read(folded, draws):
@@ -118,18 +121,18 @@ def test_draws_on_disk_are_unfolded_where_they_are_read(folded, draws):
 def test_regions():
     """A density that has the symmetries serves the search, with as much more mass in the domain."""
     prior = Prior()
-    found = fold(KEY, logdensity, prior, None, LABELS).region
+    found = fold(KEY, PROBLEM, prior, None, LABELS).region
     assert isinstance(found, FoldedDistribution)
     position = exact(KEY)
     np.testing.assert_allclose(found.log_prob(position), logdensity(position) + math.log(6))
-    assert type(fold(KEY, logdensity, REGION, None, LABELS).region) is FoldedSampler
+    assert type(fold(KEY, PROBLEM, REGION, None, LABELS).region) is FoldedSampler
     starts = jax.vmap(exact)(jax.random.split(KEY, 7))
-    assert np.all(np.diff(fold(KEY, logdensity, starts, None, LABELS).region["mean"], axis=1) >= 0)
+    assert np.all(np.diff(fold(KEY, PROBLEM, starts, None, LABELS).region["mean"], axis=1) >= 0)
 
 
 def test_without_symmetries_everything_stays():
-    found = fold(KEY, logdensity, REGION, None, None)
-    assert found.logdensity_fn is logdensity
+    found = fold(KEY, PROBLEM, REGION, None, None)
+    assert found.logdensity_fn is PROBLEM.logdensity_fn
     assert found.region is REGION
     assert found.unfold("draws") == "draws"
     assert found.settings == {}

@@ -57,6 +57,9 @@ def test_density_has_the_jacobian(name):
     density, values = jax.jit(lambda x: (problem.logdensity_fn(x), problem.constrain(x)))(X)
     np.testing.assert_allclose(density, np.sum(2 * X - np.exp(X)))
     np.testing.assert_allclose(values["x"], np.exp(X))
+    if problem.unconstrain is not None:
+        np.testing.assert_allclose(problem.unconstrain(values), X, rtol=1e-6)
+    assert (problem.unconstrain is None) == (not hasattr(BIJECTORS[name], "inverse"))
 
 
 def test_a_joint_distribution_as_it_is():
@@ -70,6 +73,7 @@ def test_a_joint_distribution_as_it_is():
     x = {"scale": np.array(0.4), "w": np.array([0.2, -0.1])}
     density, values = jax.jit(lambda x: (problem.logdensity_fn(x), problem.constrain(x)))(x)
     assert values["w"].shape == (3,)
+    np.testing.assert_allclose(problem.unconstrain(values)["w"], x["w"], rtol=1e-6)
     expected = -0.5 * 0.4**2 - 0.5 * np.log(2 * np.pi) + np.log(2) + np.sum(np.log(values["w"]))
     # The volume of softmax of (x, 0) is the product of the weights. TFP measures it on the simplex, √3 times as large.
     np.testing.assert_allclose(density, expected + 0.5 * np.log(3), rtol=1e-6)
@@ -79,6 +83,7 @@ def test_a_dict_of_bijectors():
     problem = vj.from_log_prob(lambda y: gamma(y["a"]) + gamma(y["b"]), {"a": Exponential(), "b": BIJECTORS["distrax"]})
     found = jax.jit(problem.logdensity_fn)({"a": X, "b": X})
     np.testing.assert_allclose(found, 2 * np.sum(2 * X - np.exp(X)))
+    assert problem.unconstrain is None  # one of them has no inverse
     with pytest.raises(ValueError, match=r"region must be of the names of bijector, \['a', 'b'\]"):
         problem.logdensity_fn({"a": X})
 

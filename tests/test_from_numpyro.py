@@ -11,9 +11,6 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from counting import compiled_during
-from jax.flatten_util import ravel_pytree
-from numpyro import handlers
-from numpyro.infer.util import log_density
 
 import vhmc_jax as vj
 
@@ -45,42 +42,10 @@ def result(problem):
     return vj.sample(KEY, problem, num_chains=32, num_samples=500, progress=False)
 
 
-def test_density_is_that_of_the_model_with_the_jacobian(problem):
-    @jax.jit
-    def figures(key):
-        position = problem.region(key)
-        values = problem.constrain(position)
-        x, unravel = ravel_pytree(position)
-
-        def free(x):
-            values = problem.constrain(unravel(x))
-            return ravel_pytree(
-                {name: values[name] for name in ("mu", "scale", "shift")} | {"w": values["weights"][:-1]}
-            )[0]
-
-        latent = {name: values[name] for name in position}
-        joint = log_density(handlers.seed(mixture, 0), (DATA, 2), {}, latent)[0]
-        parts = problem.region.log_prob(position), problem.log_likelihood(position)["y"]
-        return problem.logdensity_fn(position), joint, jax.jacfwd(free)(x), parts, values
-
-    density, joint, jacobian, (prior, likelihood), values = figures(KEY)
-    np.testing.assert_allclose(density, joint + np.linalg.slogdet(jacobian)[1], rtol=1e-10)
-    np.testing.assert_allclose(density, prior + likelihood.sum(), rtol=1e-10)
-    assert likelihood.shape == DATA.shape
-    assert values.keys() == {"weights", "mu", "scale", "shift", "gap"}
-    np.testing.assert_allclose(values["gap"], np.ptp(values["mu"]))
-
-
-def test_region_draws_from_the_prior(problem):
-    draws = jax.jit(jax.vmap(lambda key: problem.constrain(problem.region(key))))(jax.random.split(KEY, 2000))
-    np.testing.assert_allclose(draws["mu"].std(), 5.0, rtol=0.1)
-    np.testing.assert_allclose(jnp.log(draws["scale"]).std(), 1.0, rtol=0.1)
-    np.testing.assert_allclose(draws["weights"].mean(axis=0), 0.5, atol=0.05)
-    assert jnp.all(draws["shift"] < draws["scale"])
-
-
 def test_names_and_data(problem):
     assert problem.dims == {"mu": ["component"], "y": ["observation"]}
+    assert set(problem.parameters) == {"weights", "mu", "scale", "shift"}
+    assert problem.prior is problem.region
     np.testing.assert_array_equal(problem.observed_data["y"], DATA)
 
 
@@ -109,7 +74,10 @@ def test_arviz_has_all_groups(result):
     with warnings.catch_warnings():  # ArviZ 0.x announces 1.x when it is imported
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
-    data = result.to_arviz(num_chains=4)
+    data = result.to_arviz(num_chains=4, posterior_predictive=KEY)
+    assert data["prior"]["mu"].shape == (1, 1000, 2)
+    assert data["posterior_predictive"]["y"].dims == ("chain", "draw", "observation")
+    assert abs(float(data["posterior_predictive"]["y"].mean()) - DATA.mean()) < 0.3
     assert data["posterior"]["mu"].dims == ("chain", "draw", "component")
     assert data["log_likelihood"]["y"].dims == ("chain", "draw", "observation")
     assert data["observed_data"]["y"].dims == ("observation",)
@@ -143,6 +111,8 @@ def test_improper_priors_and_factors():
     assert not hasattr(problem.region, "log_prob")
     assert np.abs(jax.jit(problem.region)(KEY)["x"]).max() < 10
     assert problem.log_likelihood is None
+    assert problem.predict is None
+    assert problem.prior is None
     assert problem.observed_data == {}
 
 
@@ -187,7 +157,35 @@ def test_what_cannot_be_sampled_is_named():
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
+    def in_a_plate(y):
+        with numpyro.plate("data", len(y)):
+            z = numpyro.sample("z", dist.Categorical(jnp.ones(2) / 2))
+            numpyro.sample("y", dist.Normal(jnp.asarray(z, y.dtype), 1.0), obs=y)
+
+    def without_a_prior(y):
+        scale = numpyro.param("scale", 1.0)
+        plain(scale * y)
+
+    def twice(y):
+        numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        plain(y)
+
+    def chain(y):
+        numpyro.sample("chain", dist.Normal(0.0, 1.0))
+        plain(y)
+
     y = jnp.arange(4.0)
+    with pytest.raises(ValueError, match="site 'z' is discrete and latent: CategoricalProbs"):
+        vj.from_numpyro(in_a_plate, y)
+    with pytest.raises(ValueError, match=r"site 'scale' is a numpyro\.param, which has no prior"):
+        vj.from_numpyro(without_a_prior, y)
+    with pytest.raises(ValueError, match=r"sites must have names of their own: .* `mu` duplicated"):
+        vj.from_numpyro(twice, y)
+    with pytest.raises(ValueError, match="must not be called chain or draw, as 'chain' is: ArviZ has these names"):
+        vj.from_numpyro(chain, y)
+    for data in ("abc", [1.0, 2.0]):
+        with pytest.raises(TypeError, match=r"observed site 'y' must have an array as its value, got (str|list): "):
+            vj.from_numpyro(plain, data)
     with pytest.raises(ValueError, match=r"site 'z' is discrete and latent: Categorical.* Marginalise it"):
         vj.from_numpyro(discrete, y)
     with pytest.raises(ValueError, match="plate 'data' takes a random subsample of 2 of 4"):

@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,9 +11,14 @@ import pytest
 from counting import compiled_during
 
 import vhmc_jax as vj
+from vhmc_jax.pipeline.fold import fold
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from galaxies import VELOCITIES
 
 with warnings.catch_warnings():  # ArviZ 0.x announces 1.x, and PyTensor that it found no BLAS
     warnings.simplefilter("ignore")
+    import arviz
     import pymc as pm
     import pytensor
 
@@ -75,6 +81,27 @@ def test_values_names_and_data(problem):
     assert list(problem.coords["component"]) == ["a", "b"]
 
 
+def test_the_way_back_and_the_prior(problem):
+    assert problem.parameters == ("weights", "mu", "scale")
+    position = jax.tree.map(lambda rows: rows[:50], problem.prior)
+    values = jax.jit(jax.vmap(problem.constrain))(position)
+    back = jax.jit(jax.vmap(problem.unconstrain))({name: values[name] for name in problem.parameters})
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8), back, position)
+    draws = problem.prior_draws()
+    assert draws["mu"].shape == (1, 2048, 2)
+    np.testing.assert_allclose(draws["weights"].mean(axis=(0, 1)), 0.5, atol=0.03)
+
+
+def test_labels_by_the_name_of_their_dimension(problem):
+    """The density is the same at the images: the check is that of ``sample``."""
+    folded = fold(KEY, problem, problem.region, None, vj.permutations("component"))
+    assert folded.num_images == 2
+    inside = problem.constrain(folded.domain.representative(jax.tree.map(lambda rows: rows[0], problem.prior)))
+    assert inside["mu"][0] < inside["mu"][1]
+    with pytest.raises(ValueError, match="the exchange of labels 0 and 1 does not: the log density is"):
+        fold(KEY, problem, problem.region, None, vj.permutations({"mu": 0}))
+
+
 def test_region_is_about_the_prior(problem):
     draws = jax.jit(jax.vmap(problem.region))(jax.random.split(KEY, 2000))
     np.testing.assert_allclose(draws["mu"].std(), 5.0, rtol=0.15)
@@ -110,6 +137,46 @@ def test_kernels_run_and_other_data_of_the_same_shape_compile_nothing(model, pro
     assert compiled == 0
     assert 0.2 < np.mean(moved["mu"][:, 100:]) - np.mean(draws["mu"][:, 100:]) < 0.8
     np.testing.assert_array_equal(other.observed_data["y"], DATA + 0.5)
+
+
+@pytest.mark.slow
+def test_galaxies_from_the_model_to_a_summary():
+    """Three normal distributions: six modes of the same weight. Three lines of code, and a fourth for ArviZ."""
+    with pm.Model(coords={"component": ["a", "b", "c"]}) as model:
+        weights = pm.Dirichlet("weights", np.ones(3), dims="component")
+        mean = pm.Normal("mean", 20.0, 10.0, dims="component")
+        scale = pm.LogNormal("scale", 0.5, 0.5)
+        pm.NormalMixture("velocity", weights, mean, scale, observed=pm.Data("measured", VELOCITIES))
+
+    problem = vj.from_pymc(model)
+    result = vj.sample(KEY, problem, num_chains=32, num_samples=250, progress=False)
+    data = result.to_arviz(num_chains=4)
+
+    assert result.is_trusted, result.warnings
+    assert len(result.modes.weights) == 6
+    assert np.all(np.abs(result.modes.weights - 1 / 6) < 4 * result.modes.errors)
+    assert set(result.draws) == {"weights", "mean", "scale"}
+    np.testing.assert_allclose(np.sum(result.draws["weights"], axis=-1), 1.0)
+    assert np.all(np.asarray(result.draws["scale"]) > 0)
+    summary = arviz.summary(data)
+    assert set(summary.index) >= {"mean[a]", "mean[b]", "mean[c]", "scale", "weights[a]"}
+    assert summary["r_hat"].max() <= 1.02
+    assert set(data.groups()) >= {"posterior", "sample_stats", "log_likelihood", "observed_data", "prior"}
+
+    def again(values):
+        with model:
+            pm.set_data({"measured": values})
+        return vj.sample(KEY, vj.from_pymc(model), num_chains=32, num_samples=250, progress=False)
+
+    other, compiled = compiled_during(again, VELOCITIES + RNG.normal(0.0, 0.3, 82))
+    assert compiled == 0
+    assert len(other.modes.weights) == 6
+
+    few = data.sel(draw=slice(None, None, 100), groups="posterior")
+    with warnings.catch_warnings():  # PyTensor found no BLAS
+        warnings.simplefilter("ignore")
+        predicted = pm.sample_posterior_predictive(few, model=model, progressbar=False, random_seed=1)
+    assert predicted.posterior_predictive["velocity"].shape == (4, 20, 82)
 
 
 def test_a_flat_prior_is_sought_around_the_initial_point():

@@ -55,6 +55,24 @@ def test_variables_are_named_by_path_and_statistics_as_usual():
     assert "local.diverging" in nested.data_vars
 
 
+def test_groups_beside_the_posterior():
+    data = to_arviz(
+        DRAWS,
+        log_likelihood={"y": np.zeros((4, 100, 7))},
+        posterior_predictive={"y": np.ones((4, 100, 7))},
+        observed_data={"y": np.arange(7)},
+        prior={"a": np.zeros((1, 50, 3))},
+        dims={"a": ["coordinate"], "y": ["place"]},
+        num_chains=2,
+    )
+    for group in ("log_likelihood", "posterior_predictive"):
+        assert dict(data[group].sizes) == {"chain": 2, "draw": 200, "place": 7}
+    assert dict(data["prior"].sizes) == {"chain": 1, "draw": 50, "coordinate": 3}
+    np.testing.assert_array_equal(data["observed_data"]["y"], np.arange(7))
+    with pytest.raises(ValueError, match=r"posterior predictive y must have axes \(chain, draw\) = \(4, 100\)"):
+        to_arviz(DRAWS, posterior_predictive={"y": np.zeros(7)})
+
+
 def test_arviz_reads_what_it_got_and_finds_our_figures():
     data = to_arviz(DRAWS)
     summary = arviz.summary(data)

@@ -41,6 +41,26 @@ def test_values_at_draws():
     np.testing.assert_allclose(found, -((data - DRAWS["x"][..., None]) ** 2))
 
 
+def test_predictions_and_the_prior():
+    problem = vj.Problem(
+        logdensity_fn=logdensity,
+        predict=lambda key, position: {"y": position["x"] + jax.random.normal(key, (3,))},
+        prior=lambda key: {"x": jax.random.normal(key)},
+        constrain=lambda position: {"scale": jnp.exp(position["x"])},
+    )
+    found = problem.predictions(jax.random.key(0), DRAWS)["y"]
+    assert found.shape == (2, 6, 3)
+    assert len(np.unique(found - DRAWS["x"][..., None])) == 36
+    assert problem.predictions(None, DRAWS) == {}
+    before = problem.prior_draws()["scale"]
+    assert before.shape == (1, 1000)
+    np.testing.assert_allclose(np.log(before).std(), 1.0, rtol=0.1)
+    plain = as_problem(logdensity)
+    assert plain.prior_draws() == {}
+    with pytest.raises(ValueError, match="posterior_predictive must be left out: the problem has no predict"):
+        plain.predictions(jax.random.key(0), DRAWS)
+
+
 def test_a_large_log_likelihood_is_left_out_with_a_word(monkeypatch):
     problem = vj.Problem(logdensity_fn=logdensity, log_likelihood=Partial(likelihood, jnp.arange(3.0)))
     monkeypatch.setattr(problem_module, "MANY_NUMBERS", 35)
@@ -55,6 +75,8 @@ def test_bad_fields_are_named():
         vj.Problem(logdensity_fn=3)
     with pytest.raises(TypeError, match="constrain must be a function"):
         vj.Problem(logdensity_fn=logdensity, constrain={"x": 1})
+    with pytest.raises(ValueError, match="unconstrain must come with constrain, which it undoes, got none"):
+        vj.Problem(logdensity_fn=logdensity, unconstrain=lambda values: values)
     with pytest.raises(ValueError, match="dims of 'mu' must not be called chain, draw or mu, as 'draw' is"):
         vj.Problem(logdensity_fn=logdensity, dims={"mu": ["draw"]})
 

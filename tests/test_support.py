@@ -42,7 +42,7 @@ def test_comparisons_stay_where_they_matter(name):
             numpyro.sample("y", make(top), obs=y)
 
     problem = vj.from_numpyro(model, Y)
-    assert (problem.logdensity_fn.func.__name__ == "_logdensity") == expected
+    assert (problem.logdensity_fn.func.__name__ == "logdensity") == expected
     if name.startswith("moving edge"):
         density = jax.jit(problem.logdensity_fn)
         assert density({"top": np.log(1.2)}) == -np.inf

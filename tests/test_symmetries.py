@@ -133,8 +133,8 @@ def test_signed_permutations_are_seen():
 @pytest.mark.parametrize(
     ("axes", "error", "message"),
     [
-        ("0", TypeError, "axes must be integers, sets of integers or None, got '0'"),
-        (True, TypeError, "axes must be integers, sets of integers or None, got True"),
+        (0.5, TypeError, "axes must be integers, sets of integers, names of dimensions or None, got 0.5"),
+        (True, TypeError, "axes must be integers, sets of integers, names of dimensions or None, got True"),
         (None, ValueError, "axes must name an axis of at least one leaf, got None"),
     ],
 )

@@ -22,6 +22,8 @@ def to_arviz(
     labels: Any = None,
     log_likelihood: Mapping[str, Any] | None = None,
     observed_data: Mapping[str, Any] | None = None,
+    posterior_predictive: Mapping[str, Any] | None = None,
+    prior: Mapping[str, Any] | None = None,
     coords: Mapping[str, Any] | None = None,
     dims: Mapping[str, Any] | None = None,
     attributes: Mapping[str, Any] | None = None,
@@ -46,6 +48,10 @@ def to_arviz(
         Log likelihood of observed values at the draws by name, each (chain, draw, ...).
     observed_data
         The observed values by name.
+    posterior_predictive
+        Observed variables drawn anew at the draws by name, each (chain, draw, ...).
+    prior
+        Draws of the prior by name, each (chain, draw, ...) with numbers of their own.
     coords, dims
         Names of coordinates and dimensions, as ArviZ takes them.
     attributes
@@ -56,24 +62,28 @@ def to_arviz(
 
     Returns
     -------
-    An object with groups ``posterior`` and, if there is anything to put there, ``sample_stats``, ``log_likelihood`` and
-    ``observed_data``.
+    An object with groups ``posterior`` and, if there is anything to put there, ``sample_stats``, ``log_likelihood``,
+    ``posterior_predictive``, ``observed_data`` and ``prior``.
     """
     posterior = {name: np.asarray(leaf) for name, leaf in named_leaves(check_draws(draws), "x").items()}
     stats = {_usual(name): np.asarray(leaf) for name, leaf in named_leaves(infos, "info").items()}
     stats |= {
         name: np.asarray(values) for name, values in (("lp", logdensities), ("mode", labels)) if values is not None
     }
-    likelihoods = {name: np.asarray(values) for name, values in (log_likelihood or {}).items()}
+    likelihoods, predictions, data, before = (
+        {name: np.asarray(values) for name, values in (given or {}).items()}
+        for given in (log_likelihood, posterior_predictive, observed_data, prior)
+    )
     shape = next(iter(posterior.values())).shape[:2]
-    for kind, group in (("statistic", stats), ("log likelihood", likelihoods)):
+    for kind, group in (("statistic", stats), ("log likelihood", likelihoods), ("posterior predictive", predictions)):
         for name, value in group.items():
             if value.shape[:2] != shape:
                 raise ValueError(f"{kind} {name} must have axes (chain, draw) = {shape}, got shape {value.shape}")
     groups = {"posterior": posterior, "sample_stats": stats, "log_likelihood": likelihoods}
+    groups["posterior_predictive"] = predictions
     if num_chains is not None:
         groups = {name: _joined(group, num_chains) for name, group in groups.items()}
-    groups["observed_data"] = {name: np.asarray(values) for name, values in (observed_data or {}).items()}
+    groups |= {"observed_data": data, "prior": before}
     groups = {name: group for name, group in groups.items() if group}
     arviz = _import_arviz()
     named = {"coords": dict(coords or {}), "dims": {name: list(names) for name, names in (dims or {}).items()}}

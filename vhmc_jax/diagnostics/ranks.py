@@ -28,7 +28,8 @@ def map_components(function: Callable[[np.ndarray], Any], x: Any) -> Array:
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, max(host.shape[2], 1))) as pool:
         values = list(pool.map(function, components))
     dtype = jax.dtypes.canonicalize_dtype(host.dtype)
-    return jnp.asarray(np.array(values, dtype=dtype).reshape(event))
+    # Without the dtype JAX would compile a copy for each shape.
+    return jnp.asarray(np.array(values, dtype=dtype).reshape(event), dtype)
 
 
 def _argsort(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

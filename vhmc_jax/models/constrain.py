@@ -75,6 +75,8 @@ def constrain(
         logdensity_fn=density,
         region=_region(dict(constraints), shapes, region),
         constrain=Partial(_values, dict(constraints)),
+        unconstrain=Partial(_unconstrained, dict(constraints)),
+        parameters=tuple(constraints),
         dims=dims or {},
         coords=coords or {},
     )

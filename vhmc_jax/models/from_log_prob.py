@@ -67,6 +67,7 @@ def from_log_prob(
         logdensity_fn=Partial(_logdensity, as_pytree_function(log_prob), held),
         region=region,
         constrain=Partial(_named, held),
+        unconstrain=Partial(_unconstrained, held) if all(map(_has_inverse, bijectors.values())) else None,
         dims=dims or {},
         coords=coords or {},
     )
@@ -89,6 +90,21 @@ def _named(held: Arguments, x: PyTree) -> dict[str, Array]:
     """The value, as a dict of named arrays."""
     y = held.call(lambda bijector: _forward(bijector, x)[0])
     return y if isinstance(y, dict) else y._asdict() if hasattr(y, "_asdict") else {"x": y}
+
+
+def _has_inverse(bijector: Any) -> bool:
+    return hasattr(bijector, "inverse")
+
+
+def _unconstrained(held: Arguments, values: Mapping[str, Array]) -> PyTree:
+    """The x of the values by name."""
+
+    def inverse(bijector: Any) -> PyTree:
+        if isinstance(bijector, Mapping):
+            return {name: part.inverse(values[name]) for name, part in bijector.items()}
+        return bijector.inverse(values["x"] if values.keys() == {"x"} else values)
+
+    return held.call(inverse)
 
 
 def _forward(bijector: Any, x: PyTree) -> tuple[PyTree, Array]:

@@ -13,9 +13,9 @@ import numpy as np
 from jax.tree_util import Partial
 
 from vhmc_jax.base import Array, PyTree
-from vhmc_jax.models.prior import require_finite_draws, scatter_around
+from vhmc_jax.models.prior import Scatter, require_finite_draws, scatter_around
 from vhmc_jax.models.problem import Problem
-from vhmc_jax.search.region import box
+from vhmc_jax.search.region import Box, box
 
 NUM_PRIOR_DRAWS = 2048
 """Draws of the prior that the region is made of."""
@@ -49,10 +49,14 @@ def from_pymc(model: Any, *, random_seed: int = 0) -> Problem:
     _import_sampling()  # before any array is made, since it sets the precision
     graph, data = _graph_of(model)
     coords, dims = _coords_and_dims(model)
+    region = _region(pymc, model, random_seed)
     problem = Problem(
         logdensity_fn=Partial(graph.logdensity, data),
-        region=_region(pymc, model, random_seed),
+        region=region,
         constrain=Partial(graph.values, data),
+        unconstrain=Partial(graph.position, data),
+        parameters=graph.parameters,
+        prior=region.positions if isinstance(region, Scatter) else None,
         log_likelihood=Partial(graph.log_likelihood, data) if model.observed_RVs else None,
         observed_data={rv.name: _value_of(model.rvs_to_values[rv]) for rv in model.observed_RVs},
         coords=coords,
@@ -85,6 +89,13 @@ class Graph:
         self._observed = [variable.name for variable in model.observed_RVs]
         self._log_likelihoods = model.logp(model.observed_RVs, sum=False) if self._observed else []
         self._data = {variable.name: variable for variable in model.data_vars if hasattr(variable, "get_value")}
+        self._parameters = {variable: variable.type(variable.name) for variable in model.free_RVs}
+        self._coordinates = [_transformed(model, variable) for variable in model.free_RVs]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the free variables."""
+        return tuple(variable.name for variable in self._parameters)
 
     def logdensity(self, data: dict[str, Array], position: PyTree) -> Array:
         """Log density of an unconstrained position."""
@@ -94,6 +105,12 @@ class Graph:
         """Free and deterministic variables by name."""
         values = self._call(self._values_function, data, position)
         return {variable.name: value for variable, value in zip(self._shown, values, strict=True)}
+
+    def position(self, data: dict[str, Array], values: PyTree) -> PyTree:
+        """The unconstrained position at which the free variables have given values."""
+        inputs = [jnp.asarray(values[name]) for name in self.parameters]
+        found = self._position_function(*inputs, *(data[name] for name in self._data))
+        return dict(zip(self._names, found, strict=True))
 
     def log_likelihood(self, data: dict[str, Array], position: PyTree) -> dict[str, Array]:
         """Log likelihood of each observed value by name."""
@@ -105,17 +122,24 @@ class Graph:
 
     @cached_property
     def _logp_function(self) -> Callable:
-        return self._translated([self._logp])
+        return self._translated(self._inputs, [self._logp])
 
     @cached_property
     def _values_function(self) -> Callable:
-        return self._translated(self._shown)
+        return self._translated(self._inputs, self._shown)
 
     @cached_property
     def _likelihood_function(self) -> Callable:
-        return self._translated(self._log_likelihoods)
+        return self._translated(self._inputs, self._log_likelihoods)
 
-    def _translated(self, outputs: list) -> Callable:
+    @cached_property
+    def _position_function(self) -> Callable:
+        from pytensor.graph.replace import clone_replace
+
+        outputs = clone_replace(self._coordinates, self._parameters, rebuild_strict=False)
+        return self._translated(list(self._parameters.values()), outputs)
+
+    def _translated(self, variables: list, outputs: list) -> Callable:
         """A JAX function of positions and data. Their shapes are fixed; JAX needs to know them."""
         import pytensor.tensor as pt
         from pytensor.graph.replace import clone_replace
@@ -128,7 +152,7 @@ class Graph:
         outputs = clone_replace(outputs, inputs, rebuild_strict=False)
         # The first call may be within a trace. Constants of the graph must not be part of it.
         with jax.ensure_compile_time_eval():
-            return get_jaxified_graph([*self._inputs, *inputs.values()], outputs)
+            return get_jaxified_graph([*variables, *inputs.values()], outputs)
 
 
 _graphs: WeakKeyDictionary[Any, tuple[Any, Graph]] = WeakKeyDictionary()
@@ -171,13 +195,10 @@ def _check(model: Any) -> None:
         )
 
 
-def _region(pymc: Any, model: Any, random_seed: int) -> Any:
+def _region(pymc: Any, model: Any, random_seed: int) -> Scatter | Box:
     """The prior in unconstrained space."""
-    names, variables = [], []
-    for variable in model.free_RVs:
-        transform = model.rvs_to_transforms[variable]
-        names.append(model.rvs_to_values[variable].name)
-        variables.append(variable if transform is None else transform.forward(variable, *variable.owner.inputs))
+    names = [model.rvs_to_values[variable].name for variable in model.free_RVs]
+    variables = [_transformed(model, variable) for variable in model.free_RVs]
     try:
         # Compiled in Python: 0.1 s instead of 2 s in C.
         draws = pymc.draw(variables, draws=NUM_PRIOR_DRAWS, random_seed=random_seed, mode="FAST_COMPILE")
@@ -185,6 +206,12 @@ def _region(pymc: Any, model: Any, random_seed: int) -> Any:
         middle = {name: np.asarray(value, float) for name, value in model.initial_point(random_seed).items()}
         return box(*({name: x + width for name, x in middle.items()} for width in (-IMPROPER_WIDTH, IMPROPER_WIDTH)))
     return scatter_around({name: np.asarray(rows) for name, rows in zip(names, draws, strict=True)})
+
+
+def _transformed(model: Any, variable: Any) -> Any:
+    """A free variable in its unconstrained coordinates."""
+    transform = model.rvs_to_transforms[variable]
+    return variable if transform is None else transform.forward(variable, *variable.owner.inputs)
 
 
 def _coords_and_dims(model: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:

@@ -34,9 +34,7 @@ def must_compare(sites: Mapping[str, Any], observed: Mapping[str, np.ndarray]) -
 
 
 def _may_be_outside(site: Mapping[str, Any], observed: np.ndarray | None) -> bool:
-    distribution = site["fn"]
-    while type(distribution).__name__ in WRAPPERS:
-        distribution = distribution.base_dist
+    distribution = unwrapped(site["fn"])
     if any(not _is_real(part.support) for part in _parts(distribution)):
         return True
     if not site["is_observed"] or type(distribution).__name__ == "Unit":
@@ -46,6 +44,13 @@ def _may_be_outside(site: Mapping[str, Any], observed: np.ndarray | None) -> boo
     if observed is None or any(isinstance(bound, jax.core.Tracer) for bound in bounds):
         return True
     return not bool(np.all(support(observed)))
+
+
+def unwrapped(distribution: Any) -> Any:
+    """The distribution within those that hand values on as they are."""
+    while type(distribution).__name__ in WRAPPERS:
+        distribution = distribution.base_dist
+    return distribution
 
 
 def _is_real(support: Any) -> bool:

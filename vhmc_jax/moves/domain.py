@@ -18,6 +18,7 @@ from vhmc_jax.base import Array, PRNGKey, PyTree
 from vhmc_jax.moves.labels import Labels
 from vhmc_jax.moves.maps import Maps, flat_of, points_around
 from vhmc_jax.moves.symmetries import MOST_IMAGES, Symmetries
+from vhmc_jax.moves.values import ValueDomain, ValueLabels
 
 MOST_ELEMENTS = 64
 """Elements that the user's maps may generate: each density value takes the images under all of them."""
@@ -45,6 +46,11 @@ class LabelDomain:
     leaf: int
     axes: tuple[int, ...]
     num_labels: int
+
+    @property
+    def is_of_signs(self) -> bool:
+        """Whether signs alone make images."""
+        return self.labels.kind == "signs"
 
     @property
     def num_images(self) -> int:
@@ -91,6 +97,7 @@ class MapDomain:
 
     maps: Maps
     steps: tuple[tuple[int, int], ...] = field(metadata={"static": True})
+    is_of_signs = False
 
     @property
     def num_images(self) -> int:
@@ -127,7 +134,7 @@ class Domain:
     Attributes
     ----------
     parts
-        Domain of each set of symmetries: :class:`LabelDomain` or :class:`MapDomain`.
+        Domain of each set of symmetries: :class:`LabelDomain`, :class:`MapDomain` or :class:`ValueDomain`.
     """
 
     parts: tuple[Any, ...]
@@ -160,8 +167,7 @@ def domain_of(symmetries: Symmetries, position: PyTree) -> Domain:
     Parameters
     ----------
     symmetries
-        The symmetries. They must preserve volume. Several sets must make a group of as many elements as there are ways
-        to take one of each.
+        The symmetries. Several sets must make a group of as many elements as there are ways to take one of each.
     position
         A template: only its structure and shapes are read.
 
@@ -171,15 +177,19 @@ def domain_of(symmetries: Symmetries, position: PyTree) -> Domain:
     """
     position = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf)), position)
     symmetries.check(position)
-    parts = [
-        _of_labels(each, position) if isinstance(each, Labels) else _of_maps(each, position) for each in symmetries.sets
-    ]
+    parts: list[Any] = [_of_set(each, position) for each in symmetries.sets]
     # Signs come first: they are known from the scores whatever the order of the labels.
-    parts.sort(key=lambda part: not (isinstance(part, LabelDomain) and part.labels.kind == "signs"))
+    parts.sort(key=lambda part: not part.is_of_signs)
     domain = Domain(tuple(parts))
     if len(parts) > 1:
         _require_product(domain, symmetries, position)
     return domain
+
+
+def _of_set(each: Any, position: PyTree) -> Any:
+    if isinstance(each, ValueLabels):
+        return ValueDomain(_of_labels(each.labels, each.values.like(position)), each.values)
+    return _of_labels(each, position) if isinstance(each, Labels) else _of_maps(each, position)
 
 
 def _of_labels(labels: Labels, position: PyTree) -> LabelDomain:
@@ -207,11 +217,6 @@ def _of_maps(maps: Maps, position: PyTree) -> MapDomain:
     known = [rows(points)]
     while element < len(images):
         for number, function in enumerate(maps.functions):
-            if element == 0 and not _keeps_volume(maps, number, points, tolerance):
-                raise ValueError(
-                    f"symmetries must preserve volume for sample, got maps[{number}], whose log |det| is not zero: "
-                    "vj.symmetry takes it"
-                )
             image = jax.vmap(function)(images[element])
             found = rows(image)
             if any(np.all(np.abs(found - each) <= tolerance * (1 + np.abs(each))) for each in known):
@@ -226,11 +231,6 @@ def _of_maps(maps: Maps, position: PyTree) -> MapDomain:
                 )
         element += 1
     return MapDomain(maps, tuple(steps))
-
-
-def _keeps_volume(maps: Maps, number: int, points: PyTree, tolerance: float) -> bool:
-    log_dets = jax.vmap(lambda position: maps.image(number, position).log_det)(points)
-    return bool(np.all(np.abs(np.asarray(log_dets)) <= tolerance))
 
 
 def _require_product(domain: Domain, symmetries: Symmetries, position: PyTree) -> None:

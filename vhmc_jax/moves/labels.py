@@ -74,7 +74,9 @@ class Labels:
 
     def axes_of_leaves(self, position: PyTree) -> list[tuple[int, ...]]:
         """The axes of each leaf of a position that carry the label."""
-        found = (self.axes[0][number] for number in self._spread(position))
+        found = [self.axes[0][number] for number in self._spread(position)]
+        if names := [each for each in found if isinstance(each, str)]:
+            raise ValueError(f"axes must be numbers but for a problem with named dimensions, got {names[0]!r}")
         return [() if each is None else (each,) if isinstance(each, int) else tuple(sorted(each)) for each in found]
 
     def leaves_as_written(self, position: PyTree) -> list[int]:
@@ -108,9 +110,9 @@ def labels_of(kind: str, axes: Any) -> Labels:
     """Check ``axes`` of ``permutations`` and ``signs``."""
     leaves, structure = jax.tree.flatten(axes, is_leaf=_is_none)
     for leaf in leaves:
-        numbers = leaf if isinstance(leaf, set | frozenset) else {leaf} - {None}
+        numbers = leaf if isinstance(leaf, set | frozenset) else set() if isinstance(leaf, str) else {leaf} - {None}
         if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-            raise TypeError(f"axes must be integers, sets of integers or None, got {leaf!r}")
+            raise TypeError(f"axes must be integers, sets of integers, names of dimensions or None, got {leaf!r}")
     if all(leaf is None for leaf in leaves):
         raise ValueError(f"axes must name an axis of at least one leaf, got {axes}")
     frozen = tuple(frozenset(leaf) if isinstance(leaf, set) else leaf for leaf in leaves)

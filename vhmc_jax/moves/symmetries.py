@@ -33,7 +33,7 @@ class Symmetries:
     Attributes
     ----------
     sets
-        Each closed under inversion: :class:`Maps` or :class:`Labels`.
+        Each closed under inversion: :class:`Maps` or :class:`Labels`; in ``sample`` of a problem :class:`ValueLabels`.
     """
 
     sets: tuple[Any, ...]
@@ -158,7 +158,8 @@ def permutations(axes: Any = 0) -> Symmetries:
     axes
         The axis that carries the label: a number, or for each leaf of the position a number, None where it carries
         none, or a set of numbers (a transition matrix has two: ``{0, 1}``). A prefix of the position's structure
-        serves, as for ``in_axes`` of ``jax.vmap``.
+        serves, as for ``in_axes`` of ``jax.vmap``. For ``sample`` of a problem with named parameters these are the
+        leaves, and those without labels may be left out; or the name of the labels' dimension serves alone.
 
     Returns
     -------

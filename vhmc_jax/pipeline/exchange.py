@@ -11,11 +11,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from vhmc_jax.base import Array, PyTree
+from vhmc_jax.models.named_symmetries import values_of
+from vhmc_jax.models.problem import Problem
 from vhmc_jax.moves.domain import LabelDomain, domain_of
-from vhmc_jax.moves.maps import flat_of
+from vhmc_jax.moves.labels import Labels
 from vhmc_jax.moves.symmetries import Symmetries, permutations
+from vhmc_jax.moves.values import ValueDomain, ValueLabels, Values
 from vhmc_jax.search import Modes
 
 MOST_LABELS = 7
@@ -24,6 +28,8 @@ EXACT = (2e-6, 1e-12)
 """How far log densities of images may differ in single and in double precision, relative to 1 + their size: some units
 of rounding. A symmetry that a user vouches for may differ by more. Of one that nobody claimed, no difference that is
 real must be missed."""
+EXACT_OF_VALUES = (2e-6, 1e-9)
+"""The same for labels of named values: the way to these and back rounds too."""
 APART, MOST_MASS = 3.0, 0.8
 """Standard deviations by which the labels of a mode lie apart, and share of the mass of such modes. Where labels are
 alike within a mode, an order of theirs would cut it in two."""
@@ -31,13 +37,13 @@ NUM_CHECKED = 64
 """Modes and starts at which the density is asked."""
 
 
-def exchangeable_labels(logdensity_fn: Callable, modes: Modes, starts: PyTree | None = None) -> Symmetries | None:
+def exchangeable_labels(problem: Problem, modes: Modes, starts: PyTree | None = None) -> Symmetries | None:
     """All permutations of the labels that the density does not tell apart; None where there are none of use.
 
     Parameters
     ----------
-    logdensity_fn
-        Log density of a pytree position.
+    problem
+        What is sampled. Labels are those of its named parameters where it knows the way back from these.
     modes
         From the search.
     starts
@@ -48,15 +54,19 @@ def exchangeable_labels(logdensity_fn: Callable, modes: Modes, starts: PyTree | 
     The permutations, with the leaf first that tells the labels apart best.
     """
     positions = jax.tree.map(lambda leaf: jnp.asarray(leaf)[:NUM_CHECKED], modes.positions)
+    values = values_of(problem, modes.template)
+    like = modes.template if values is None else values.like(modes.template)
+    tolerances = EXACT if values is None else EXACT_OF_VALUES
     for num_labels in range(MOST_LABELS, 1, -1):
-        axes = [leaf.shape.index(num_labels) if num_labels in leaf.shape else None for leaf in _leaves(modes.template)]
+        axes = [leaf.shape.index(num_labels) if num_labels in leaf.shape else None for leaf in _leaves(like)]
         if not any(axis is not None for axis in axes):
             continue
-        found = permutations(jax.tree.unflatten(jax.tree.structure(modes.template), axes))
+        (labels,) = permutations(jax.tree.unflatten(jax.tree.structure(like), axes)).sets
+        found = _symmetries(labels, values)
         checked = (positions,) if starts is None else (positions, starts)
-        if any(changed_by(found, logdensity_fn, each, EXACT) is not None for each in checked):
+        if any(changed_by(found, problem.logdensity_fn, each, tolerances) is not None for each in checked):
             continue
-        return _with_best_leaf_first(found, modes)
+        return _with_best_leaf_first(labels, values, modes)
     return None
 
 
@@ -92,8 +102,9 @@ def changed_by(
     @jax.jit
     def values(positions: PyTree) -> Array:
         def at(position: PyTree) -> Array:
-            images = [act(position).position for act in maps]
-            return jnp.stack([jnp.asarray(logdensity_fn(each)) for each in (position, *images)])
+            images = [act(position) for act in maps]
+            there = [jnp.asarray(logdensity_fn(image.position)) + image.log_det for image in images]
+            return jnp.stack([jnp.asarray(logdensity_fn(position)), *there])
 
         return jax.vmap(at)(positions)
 
@@ -111,27 +122,38 @@ def changed_by(
     return names[number], float(here[point, 0]), float(there[point, number])
 
 
-def _with_best_leaf_first(symmetries: Symmetries, modes: Modes) -> Symmetries | None:
+def _symmetries(labels: Labels, values: Values | None) -> Symmetries:
+    return Symmetries((labels if values is None else ValueLabels(labels, values),))
+
+
+def _with_best_leaf_first(labels: Labels, values: Values | None, modes: Modes) -> Symmetries | None:
     """The same, with labels in the order of the leaf in which they lie apart in most of the mass; None without one."""
-    labels = symmetries.sets[0]
+    like = modes.template if values is None else values.like(modes.template)
     best, best_share = None, MOST_MASS
-    for leaf, axis in enumerate(labels.axes_of_leaves(modes.template)):
+    for leaf, axis in enumerate(labels.axes_of_leaves(like)):
         if axis:
             order = (leaf, *(other for other in labels.written if other != leaf))
-            each = Symmetries((dataclasses.replace(labels, written=order),))
+            each = _symmetries(dataclasses.replace(labels, written=order), values)
             if (share := _share_apart(domain_of(each, modes.template).parts[0], modes)) > best_share:
                 best, best_share = each, share
     return best
 
 
-def _share_apart(domain: LabelDomain, modes: Modes) -> float:
+def _share_apart(domain: LabelDomain | ValueDomain, modes: Modes) -> float:
     """Share of the mass in modes whose labels have scores that lie apart."""
-    zero = jax.tree.map(jnp.asarray, modes.template)
-    rows = jnp.eye(flat_of(zero).size, dtype=flat_of(zero).dtype)
-    unravel = jax.flatten_util.ravel_pytree(zero)[1]
-    matrix = np.asarray(jax.vmap(lambda row: domain.scores(unravel(row)))(rows), np.float64)  # (d, label)
-    scores = np.asarray(jax.vmap(flat_of)(modes.positions), np.float64) @ matrix
-    covariances = np.einsum("di,kde,ej->kij", matrix, np.asarray(modes.covariances, np.float64), matrix)
+
+    @jax.jit
+    @jax.vmap
+    def scores_and_slopes(position: PyTree) -> tuple[Array, Array]:
+        flat, unravel = ravel_pytree(position)
+
+        def scores(x: Array) -> Array:
+            return domain.scores(unravel(x))
+
+        return scores(flat), jax.jacfwd(scores)(flat)
+
+    scores, slopes = (np.asarray(each, np.float64) for each in scores_and_slopes(modes.positions))
+    covariances = np.einsum("kid,kde,kje->kij", slopes, np.asarray(modes.covariances, np.float64), slopes)
     order = np.argsort(scores, axis=1)
     lower, upper = order[:, :-1], order[:, 1:]
     mode = np.arange(len(scores))[:, None]

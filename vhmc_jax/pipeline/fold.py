@@ -1,7 +1,7 @@
 """Folding: with symmetries, one of all images of each position is sampled, and the draws are spread over all of them.
 
-Notation: G the group of n symmetries, F its fundamental domain, π the density, π(g x) = π(x). If X has the density
-n π on F, and g is drawn from G uniformly, then g X has the density π.
+Notation: G the group of n symmetries, F its fundamental domain, π the density, π(g x) |det g'(x)| = π(x). If X has the
+density n π on F, and g is drawn from G uniformly, then g X has the density π.
 """
 
 import functools
@@ -16,7 +16,10 @@ import jax.numpy as jnp
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_pytree_function
 from vhmc_jax.diagnostics.evidence import Evidence
+from vhmc_jax.models.named_symmetries import symmetries_of
+from vhmc_jax.models.problem import Problem
 from vhmc_jax.moves.domain import Domain, domain_of
+from vhmc_jax.moves.folded import FoldedDensity
 from vhmc_jax.moves.maps import flat_of
 from vhmc_jax.moves.symmetries import Symmetries, as_symmetries
 from vhmc_jax.pipeline.exchange import changed_by, exchangeable_labels, starts_of
@@ -40,8 +43,8 @@ class Fold(NamedTuple):
         The log density on the domain, −∞ elsewhere; that of the user where there are no symmetries.
     region
         The region, each start in the domain.
-    whole
-        The log density of the user.
+    problem
+        What the user asked for.
     symmetries
         What leaves it as it is; None for nothing.
     domain
@@ -52,7 +55,7 @@ class Fold(NamedTuple):
 
     logdensity_fn: Callable
     region: PyTree | Callable
-    whole: Callable
+    problem: Problem
     symmetries: Symmetries | None
     domain: Domain | None
     rng_key: Array
@@ -71,7 +74,7 @@ class Fold(NamedTuple):
         """Raise where a map changes the log density at positions on a leading axis."""
         if self.symmetries is None or self.domain is None or not len(jax.tree.leaves(positions)[0]):
             return
-        if (found := changed_by(self.symmetries, self.whole, positions, TOLERANCES)) is not None:
+        if (found := changed_by(self.symmetries, self.problem.logdensity_fn, positions, TOLERANCES)) is not None:
             name, before, after = found
             raise ValueError(
                 f"symmetries must leave the density as it is, and {name} does not: the log density is {before:.8g} at "
@@ -93,28 +96,6 @@ class Fold(NamedTuple):
         """The evidence of the user's density, which has as much mass in each image of the domain."""
         more = math.log(self.num_images)
         return evidence._replace(log_evidence=evidence.log_evidence + more, importance=evidence.importance + more)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class FoldedDensity:
-    """A log density on a domain, −∞ elsewhere.
-
-    Attributes
-    ----------
-    logdensity_fn
-        The log density.
-    domain
-        The domain.
-    """
-
-    logdensity_fn: Callable
-    domain: Domain
-
-    def __call__(self, position: PyTree) -> Array:
-        """Its value."""
-        value = self.logdensity_fn(position)
-        return jnp.where(self.domain.contains(position), value, jnp.asarray(-jnp.inf, jnp.result_type(value)))
 
 
 @jax.tree_util.register_dataclass
@@ -161,7 +142,7 @@ class FoldedDistribution(FoldedSampler):
 
 
 def fold(
-    rng_key: Array, logdensity_fn: Callable, region: PyTree | Callable | None, frozen: Frozen | None, symmetries: Any
+    rng_key: Array, problem: Problem, region: PyTree | Callable | None, frozen: Frozen | None, symmetries: Any
 ) -> Fold:
     """Fold a density and a region, and check the symmetries at starts.
 
@@ -169,31 +150,37 @@ def fold(
     ----------
     rng_key
         Key of the call.
-    logdensity_fn, region, frozen, symmetries
+    problem
+        What is sampled.
+    region, frozen, symmetries
         As for ``sample``.
 
     Returns
     -------
     The fold. Without symmetries it leaves everything as it is.
     """
+    logdensity_fn = problem.logdensity_fn
     if symmetries is None and isinstance(frozen, Frozen) and frozen.num_images > 1:
         # An earlier call may have found them by itself.
-        symmetries = exchangeable_labels(logdensity_fn, frozen.modes)
+        symmetries = exchangeable_labels(problem, frozen.modes)
     if symmetries is None or symmetries is False:
         _require_same_images(frozen, 1)
-        return Fold(logdensity_fn, region, logdensity_fn, None, None, rng_key)
+        return Fold(logdensity_fn, region, problem, None, None, rng_key)
     key = random.as_jax_key(random.fold_in(rng_key, KEY_NUMBER))
     template = Starts(key, region, None).template if frozen is None else frozen.modes.template
-    symmetries = as_symmetries(symmetries)
+    positions = starts_of(key, region) if frozen is None else frozen.modes.positions
+    readings, positions = symmetries_of(problem, as_symmetries(symmetries), positions)
+    symmetries = readings[0]
+    if len(readings) > 1 and changed_by(symmetries, logdensity_fn, positions, TOLERANCES) is not None:
+        symmetries = readings[1]
     domain = domain_of(symmetries, template)
     _require_same_images(frozen, domain.num_images)
     folded = region
-    positions = starts_of(key, region) if frozen is None else frozen.modes.positions
     if callable(region):
         folded = _folded_sampler(region, domain, symmetries, positions)
     elif frozen is None:
         folded = jax.vmap(domain.representative)(jax.tree.map(jnp.asarray, region))
-    found = Fold(FoldedDensity(logdensity_fn, domain), folded, logdensity_fn, symmetries, domain, key)
+    found = Fold(FoldedDensity(logdensity_fn, domain), folded, problem, symmetries, domain, key)
     found.check(positions)
     return found
 

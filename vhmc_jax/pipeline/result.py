@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vhmc_jax.base import PyTree
+from vhmc_jax.base import Array, PyTree
 from vhmc_jax.diagnostics import to_arviz
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.diagnostics.inference_data import ARVIZ_FORMATS, write_arviz
@@ -166,10 +166,18 @@ class Result:
         """Write one page to read in a browser, without a network: warnings, pictures, tables, settings and versions."""
         Path(path).write_text(page(self), encoding="utf-8")
 
-    def to_arviz(self, *, num_chains: int | None = None, log_likelihood: bool | None = None, **options: Any) -> Any:
+    def to_arviz(
+        self,
+        *,
+        num_chains: int | None = None,
+        log_likelihood: bool | None = None,
+        posterior_predictive: Array | None = None,
+        **options: Any,
+    ) -> Any:
         """Draws, statistics and what the problem knows as ArviZ's own data structure.
 
         Among the sample statistics is the mode of each draw; the weights of the modes and the warnings are attributes.
+        Observed data and draws of the prior are there where the problem knows them.
 
         Parameters
         ----------
@@ -178,6 +186,8 @@ class Result:
         log_likelihood
             Whether to compute the log likelihood of each observed value at each draw, which ``az.loo`` needs. By
             default where the problem knows it and it is at most 10⁸ numbers.
+        posterior_predictive
+            A key: draw the observed variables anew at each draw. By default they are not.
         options
             Further arguments of ``vj.diagnostics.to_arviz``, such as ``coords`` and ``dims``.
 
@@ -195,6 +205,8 @@ class Result:
             labels=self.modes.labels,
             log_likelihood=self.problem.log_likelihoods(unconstrained, log_likelihood),
             observed_data=self.problem.observed_data,
+            posterior_predictive=self.problem.predictions(posterior_predictive, unconstrained),
+            prior=self.problem.prior_draws(),
             attributes=_attributes(self),
             num_chains=num_chains,
             **names,

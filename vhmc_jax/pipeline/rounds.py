@@ -77,10 +77,10 @@ def fold_labels(
     if found.modes.undiscovered_mass <= MANY_UNDISCOVERED:
         return folded, call, found
     key_fold, key_starts, key_discover = (random.as_jax_key(key) for key in random.split(rng_key, 3))
-    labels = exchangeable_labels(folded.whole, found.modes, starts_of(key_starts, call.region))
+    labels = exchangeable_labels(folded.problem, found.modes, starts_of(key_starts, call.region))
     if labels is None:
         return folded, call, found
-    folded = fold(key_fold, folded.whole, call.region, None, labels)
+    folded = fold(key_fold, folded.problem, call.region, None, labels)
     call = call._replace(logdensity_fn=folded.logdensity_fn, region=folded.region)
     return folded, call, phases.run("discover one image", discover, key_discover, *call.search)
 

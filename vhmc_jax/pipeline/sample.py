@@ -97,10 +97,12 @@ def sample(
         have decided is then not for the caller to give, but for the symmetries, which are given again.
     symmetries
         Maps that leave the density as it is, as ``vj.symmetry`` takes them: ``vj.permutations(...)``,
-        ``vj.signs(...)``, maps that preserve volume. Of all images of a position one is sampled; the draws and the
-        evidence cover all of them, and the mode report counts a mode and its images as one. Labels are put in the order
-        of the first parameter that is named. A map that changes the density is an error. By default, where the search
-        finds more modes than it can list, it looks for labels that may be exchanged, and takes them; False for none.
+        ``vj.signs(...)``, maps. Of all images of a position one is sampled; the draws and the evidence cover all of
+        them, and the mode report counts a mode and its images as one. Labels are put in the order of the first
+        parameter that is named. A map that changes the density is an error. Those of a problem are of its named
+        parameters, as ``result.draws`` has them; ``vj.permutations("component")`` are those of all that have this
+        dimension. By default, where the search finds more modes than it can list, it looks for labels that may be
+        exchanged, and takes them; False for none.
     progress
         Whether to show what is going on. Ctrl-C or SIGTERM from production on return the draws so far in any case.
     store
@@ -149,7 +151,7 @@ def sample(
     _require_one_way(region, frozen, given | {"friction": friction, "guide": guide} | fit_options)
     guide = None if guide is None else checked_guide(guide, region, num_pilot, store)
     budget = as_count("max_evaluations", max_evaluations, 1)
-    folded = fold(rng_key, problem.logdensity_fn, region, frozen, symmetries)
+    folded = fold(rng_key, problem, region, frozen, symmetries)
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
     settings |= folded.settings | ({} if guide is None else {"guide": digest_of(guide)})
     hosts = Hosts.of(mesh_of(devices, num_chains))

@@ -22,6 +22,7 @@ import optax
 
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity
+from vhmc_jax.moves.folded import into_domain, whole_of
 from vhmc_jax.programs import SOON_COMPILED, program
 from vhmc_jax.search.lbfgs import Memory, empty_memory, has_pairs, precondition, remember
 
@@ -161,11 +162,12 @@ def ascend(
 
     Returns
     -------
-    The end points.
+    The end points. Of a folded density they are those of the whole, each replaced by its image in the domain.
     """
+    whole = whole_of(density)
 
     def evaluate(u: Array) -> _Point:
-        return _Point(u, *jax.value_and_grad(lambda v: density.value(centre + scale * v))(u))
+        return _Point(u, *jax.value_and_grad(lambda v: whole.value(centre + scale * v))(u))
 
     def advance(lane: _Lane, schedule: _Schedule, decay: Array) -> _Lane:
         trial = evaluate(lane.trial)
@@ -191,7 +193,9 @@ def ascend(
 
     lanes = jax.vmap(lambda x: _first_lane((x - centre) / scale, learning_rate))(starts)
     _, lanes = jax.lax.while_loop(anyone_climbs, body, (jnp.zeros((), jnp.int32), lanes))
-    return Ascent(centre + scale * lanes.point.position, lanes.point.value, lanes.status, lanes.num_gradients)
+    ends = centre + scale * lanes.point.position
+    positions, values = jax.vmap(functools.partial(into_domain, density))(ends, lanes.point.value)
+    return Ascent(positions, values, lanes.status, lanes.num_gradients)
 
 
 def _first_lane(u: Array, learning_rate: Array) -> _Lane:
