@@ -28,7 +28,7 @@ def result_of(num_modes=2, dimension=2, warnings=(), names=None):
     frozen = vj.Frozen(
         modes=SimpleNamespace(num_starts=256),
         guide=guide,
-        guide_report=SimpleNamespace(expected_acceptance=0.9, log_evidence=0.0),
+        guide_report=SimpleNamespace(expected_acceptance=0.9, log_evidence=0.0, description="Guide: two Gaussians."),
         log_envelope=1.0,
         num_tries=4,
         jump_probability=0.5,
