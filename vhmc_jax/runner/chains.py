@@ -10,12 +10,13 @@ import numpy as np
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count, as_position, describe, is_concrete
 from vhmc_jax.base import Kernel, PRNGKey, PyTree, as_pytree_function
-from vhmc_jax.runner.chunks import Interrupt, Window, chunk_ends
+from vhmc_jax.runner.advance import Advance
+from vhmc_jax.runner.chunks import Window
 from vhmc_jax.runner.devices import Placed, local_values, mesh_of
 from vhmc_jax.runner.hosts import Hosts, Stop
 from vhmc_jax.runner.loop import Run, Schedule, keep_draw
 from vhmc_jax.runner.progress import ProgressBar
-from vhmc_jax.runner.stored import StoredChunks, fingerprint_of, read_kept, window_size
+from vhmc_jax.runner.stored import by_name, fingerprint_of, read_kept, window_size
 from vhmc_jax.store.folder import Folder
 
 
@@ -157,80 +158,28 @@ def run_chains(
 
     is_shared = not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(run) if is_concrete(leaf))
     stop = Stop(hosts.are_several or (is_shared and stop_on_interrupt))
+    advance = Advance(advance_to, window, total, bar, stop, stop_on_interrupt or store is not None)
+    names = ("draws", "infos") if keep is None else ("kept",)
     if store is None:
-        run, buffer, done = _advance_in_chunks(advance_to, run, buffer, window, total, bar, stop_on_interrupt, stop)
-        stored = buffer if done == total else _complete_draws(buffer, window.num_draws(done))
-        stored = {"draws": stored[0], "infos": stored[1]} if keep is None else {"kept": stored}
+        run, buffer, done = advance.in_memory(run, buffer)
+        kept = by_name(names, buffer)
     else:
         if is_shared:
             raise ValueError("store: states of several processes need devices=jax.devices() beside them")
-        amounts = {"num_samples": num_samples, "num_devices": placed.num_devices, **schedule._asdict()}
-        amounts |= {"num_processes": hosts.num_processes, "process": hosts.number} if hosts.are_several else {}
+        amounts = {"num_samples": num_samples, "num_devices": placed.num_devices, **schedule._asdict(), **hosts.amounts}
         fingerprint = fingerprint_of(rng_key, kernel, keep_fn, chain_keys, starts, run.states, amounts)
-        names = ("draws", "infos") if keep is None else ("kept",)
-        with Folder(folder_path, fingerprint, resume) as folder, StoredChunks(folder, names, window) as chunks:
-            run, done = chunks.resumed(run, total)
-            run, buffer, done = _advance_in_chunks(
-                advance_to, run, buffer, window, total, bar, True, stop, done, chunks
-            )
-            so_far = chunks.finish()
-        if hosts.are_several:
-            hosts.wait(store)
-        # Several processes have come to different iterations: what they have together is no result.
-        if not hosts.all(done == total) and (hosts.are_several or window.num_draws(done) == 0):
-            raise KeyboardInterrupt(so_far)
-        stored = read_kept(store, names, buffer)
+        with Folder(folder_path, fingerprint, resume) as folder:
+            run, done = advance.to_folder(folder, names, hosts, run, buffer)
+        kept = read_kept(store, names, buffer)
     return Chains(
-        draws=stored.get("draws"),
-        infos=stored.get("infos"),
-        kept=stored.get("kept"),
+        draws=kept.get("draws"),
+        infos=kept.get("infos"),
+        kept=kept.get("kept"),
         info_means=hosts.gathered(run.info_means),
         final_states=hosts.gathered(run.states),
         next_iteration=int(schedule.first_iteration) + done,
         is_complete=done == total,
     )
-
-
-def _advance_in_chunks(
-    advance_to: Callable,
-    run: Run,
-    buffer: PyTree,
-    window: Window,
-    total: int,
-    bar: ProgressBar,
-    stop_on_interrupt: bool,
-    stop: Stop,
-    done: int = 0,
-    chunks: StoredChunks | None = None,
-) -> tuple[Run, PyTree, int]:
-    """Take all iterations, or those until Ctrl-C or SIGTERM; and how many they were.
-
-    Processes that share arrays take the same number. With a store each has arrays of its own, and ends where it is.
-    """
-    is_watched = bar.is_shown or stop_on_interrupt
-    with bar, Interrupt(stop_on_interrupt) as interrupt:
-        for end in chunk_ends(total, window, done) if is_watched else (total,):
-            run, buffer = advance_to(end, done, run, buffer)
-            if is_watched:
-                jax.block_until_ready(run)
-                bar.show(end, getattr(run.info_means, "acceptance_rate", None))
-            is_asked = stop.is_said(interrupt.is_asked)
-            if chunks is not None:
-                buffer = chunks.take(run, buffer, done, end, end == total or is_asked)
-            done = end
-            if is_asked:
-                break
-        if chunks is None and (latest := stop.latest(done)) > done:
-            run, buffer = advance_to(latest, done, run, buffer)
-            done = latest
-    return run, buffer, done
-
-
-def _complete_draws(buffer: PyTree, num_draws: int) -> PyTree:
-    """Those draws that are complete."""
-    if num_draws == 0:
-        raise KeyboardInterrupt("before the first draw")
-    return jax.tree.map(lambda leaf: leaf[:, :num_draws], buffer)
 
 
 def _checked_schedule(num_samples: int, first_iteration: Any, num_burnin: Any, thinning: Any) -> tuple[Schedule, int]:

@@ -59,6 +59,11 @@ class Hosts(NamedTuple):
         """Whether there is more than this process."""
         return self.num_processes > 1
 
+    @property
+    def amounts(self) -> dict[str, int]:
+        """What tells a run of several processes from that of one."""
+        return {"num_processes": self.num_processes, "process": self.number} if self.are_several else {}
+
     def share(self, tree: PyTree) -> PyTree:
         """The chains of this process, of arrays with all chains on the leading axis."""
 
@@ -89,6 +94,8 @@ class Hosts(NamedTuple):
 
     def wait(self, store: Any) -> None:
         """Until all processes have written their files; raises where this one cannot see those of another."""
+        if not self.are_several:
+            return
         multihost_utils.sync_global_devices("the chains are stored")
         for number in range(self.num_processes):
             if not (folder := share_folder(Path(store), number)).exists():

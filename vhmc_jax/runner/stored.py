@@ -118,7 +118,7 @@ class StoredChunks:
         values = jax.tree.map(lambda leaf: np.asarray(leaf)[:, part], buffer)
         if not is_full:  # the run goes on in the same memory
             values = jax.tree.map(np.array, values)
-        kept = dict(zip(self._names, values if len(self._names) > 1 else (values,), strict=True))
+        kept = by_name(self._names, values)
         rates = getattr(run.info_means, "acceptance_rate", None)
         about = {"num_draws": num_draws - self._num_written, "iteration": done}
         if rates is not None:
@@ -156,7 +156,12 @@ def read_kept(path: Any, names: tuple[str, ...], like: PyTree) -> dict[str, PyTr
     run = open_run(path)
     leaves = jax.tree.leaves([getattr(run, name) for name in names])
     values = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    return dict(zip(names, values if len(names) > 1 else (values,), strict=True))
+    return by_name(names, values)
+
+
+def by_name(names: tuple[str, ...], kept: PyTree) -> dict[str, PyTree]:
+    """What ``keep`` returned under its names: a pair where there are two."""
+    return dict(zip(names, kept if len(names) > 1 else (kept,), strict=True))
 
 
 def _host_leaves(run: Run) -> list[Any]:
