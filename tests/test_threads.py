@@ -1,5 +1,7 @@
 """One thread of BLAS within a function, and as many as before outside of it."""
 
+import threading
+
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -24,6 +26,29 @@ def test_one_thread_within_and_as_many_as_before_outside():
         with pytest.raises(ValueError, match="stop"):
             fail(within)
         assert set(within) == {1}
+        assert num_threads() == before
+
+
+def test_calls_that_overlap_leave_as_many_as_before():
+    """The one that began first ends first: had each put back what it found, one thread would be left for good."""
+    first_may_end, has_begun = threading.Event(), threading.Event()
+
+    @one_blas_thread
+    def first():
+        has_begun.set()
+        assert first_may_end.wait(60)
+
+    @one_blas_thread
+    def second(thread):
+        first_may_end.set()
+        thread.join()
+        return num_threads()
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before, thread = num_threads(), threading.Thread(target=first)
+        thread.start()
+        assert has_begun.wait(60)
+        assert set(second(thread)) == {1}
         assert num_threads() == before
 
 
