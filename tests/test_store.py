@@ -231,6 +231,17 @@ def test_a_folder_of_another_run_is_refused_with_what_differs(tmp_path):
         Folder(tmp_path, {"key": 2}, "maybe")
 
 
+def test_an_older_format_is_refused_whatever_may_differ(tmp_path, monkeypatch):
+    """Before anything is written: the older version can still read it."""
+    Folder(tmp_path, {"key": 1}).close()
+    before = (tmp_path / folder.ABOUT).read_bytes()
+    monkeypatch.setattr(folder, "FORMAT", folder.FORMAT + 1)
+    for resume in ("same", "as is"):
+        with pytest.raises(ValueError, match="was written by an older version"):
+            Folder(tmp_path, {"key": 2}, resume)
+    assert (tmp_path / folder.ABOUT).read_bytes() == before
+
+
 def test_a_file_may_be_written_again(tmp_path):
     with Folder(tmp_path, {}) as run:
         for value in (1, 2, 3):

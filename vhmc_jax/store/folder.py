@@ -47,8 +47,9 @@ class Folder:
             raise
         try:
             _lock(self._lock, self.path)
-            if is_known and resume == "same":
-                _require_same(read_about(self.path), fingerprint, self.path)
+            known = read_about(self.path) if is_known else None
+            if known is not None and resume == "same":
+                _require_same(known, fingerprint, self.path)
             else:
                 about = json.dumps({"format": FORMAT, "run": fingerprint}, indent=1)
                 write_atomically(self.path / ABOUT, lambda file: file.write(about.encode()))
