@@ -61,6 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         signal.setitimer(signal.ITIMER_PROF, options.timeout)  # no handler: it ends the process, whatever that does
+        signal.setitimer(signal.ITIMER_REAL, 10 * options.timeout)
         name, density, seed, evaluations = options.one
         print(json.dumps(run_here(name, density, int(seed), float(evaluations))), flush=True)
         return
@@ -121,7 +122,7 @@ def run_elsewhere(name: str, density: str, seed: int, evaluations: float, timeou
         last_words = (errors.read().strip().splitlines() or [""])[-1]
     if records:
         return records[-1]
-    is_late = process.returncode == -signal.SIGPROF
+    is_late = process.returncode in (-signal.SIGPROF, -signal.SIGALRM)
     message = f"over {timeout:.0f} s of processor time" if is_late else f"exit code {process.returncode}: {last_words}"
     verdict = "slow" if is_late else "failed"
     return about(seed) | {"verdict": verdict, "message": message, "gib": usage.ru_maxrss / 2**20}

@@ -7,8 +7,8 @@ more than matters in practice, or whose error is too large to be of use: see tru
 search that knows nothing of them (needles) are counted apart.
 
 Every density runs in a process of its own, one call of ``sample`` a seed; the first call compiles. Seconds are those of
-the processors, which other programs on the machine do not change. A call that takes longer than the timeout ends its
-process. The seeds after it are not tried, and count as slow. ``out/trust.json`` has
+the processors, which other programs on the machine do not change. A call that takes longer than the timeout, or ten
+times that by the clock, ends its process. The seeds after it are not tried, and count as slow. ``out/trust.json`` has
 every figure of every run.
 
     python benchmarks/trust.py [--seeds 5] [--only banana funnel] [--families wall box] [--jobs 1] [--timeout 120]
@@ -94,12 +94,13 @@ def families() -> list[str]:
 
 
 def run_here(name: str, num_seeds: int, timeout: float) -> None:
-    """Run every seed in this process. The alarm has no handler: it ends the process, whatever that is doing."""
+    """Run every seed in this process. The alarms have no handler: they end the process, whatever that is doing."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     density = next(case for case in CASES if case.name == name).build()
     for seed in range(num_seeds):
         signal.setitimer(signal.ITIMER_PROF, timeout)
+        signal.setitimer(signal.ITIMER_REAL, 10 * timeout)
         record = run(density, seed)
         signal.setitimer(signal.ITIMER_PROF, 0)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -120,7 +121,7 @@ def run_elsewhere(case: Case, num_seeds: int, timeout: float) -> dict[str, Any]:
         errors.seek(0)
         records = [json.loads(line) for line in output if line.startswith("{")]
         last_words = (errors.read().strip().splitlines() or [""])[-1]
-    peak, is_late = usage.ru_maxrss / 2**20, process.returncode == -signal.SIGPROF
+    peak, is_late = usage.ru_maxrss / 2**20, process.returncode in (-signal.SIGPROF, -signal.SIGALRM)
     for seed in range(len(records), num_seeds):
         message = f"over {timeout:.0f} s" if is_late else f"exit code {process.returncode}: {last_words}"
         verdict = "slow" if is_late or peak > SLOW_GIB else "failed"
