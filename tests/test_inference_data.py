@@ -55,6 +55,12 @@ def test_variables_are_named_by_path_and_statistics_as_usual():
     assert "local.diverging" in nested.data_vars
 
 
+def test_a_prior_without_names():
+    """As ``Problem.prior_draws`` gives it where there is nothing to constrain."""
+    data = to_arviz(DRAWS["a"], prior=np.zeros((1, 50, 3)))
+    assert set(data["prior"].data_vars) == {"x"}
+
+
 def test_groups_beside_the_posterior():
     data = to_arviz(
         DRAWS,

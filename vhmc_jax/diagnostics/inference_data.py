@@ -71,7 +71,7 @@ def to_arviz(
         name: np.asarray(values) for name, values in (("lp", logdensities), ("mode", labels)) if values is not None
     }
     likelihoods, predictions, data, before = (
-        {name: np.asarray(values) for name, values in (given or {}).items()}
+        {name: np.asarray(values) for name, values in ({} if given is None else named_leaves(given, "x")).items()}
         for given in (log_likelihood, posterior_predictive, observed_data, prior)
     )
     shape = next(iter(posterior.values())).shape[:2]

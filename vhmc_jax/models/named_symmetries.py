@@ -61,7 +61,12 @@ def values_of(problem: Problem, template: PyTree) -> Values | None:
     if problem.constrain is None or problem.unconstrain is None:
         return None
     names = problem.parameters or tuple(jax.eval_shape(problem.constrain, template))
-    return Values(problem.constrain, problem.unconstrain, tuple(names))
+    values = Values(problem.constrain, problem.unconstrain, tuple(names))
+    try:
+        back = jax.eval_shape(lambda position: values.position(values.at(position), position), template)
+    except (TypeError, ValueError, KeyError, AttributeError, NotImplementedError):
+        return None  # a bijector may have an inverse by name alone, or one that takes no dict
+    return values if jax.tree.map(jnp.shape, back) == jax.tree.map(jnp.shape, template) else None
 
 
 def _of_set(each: Any, problem: Problem, values: Values, draws: Mapping[str, Array], takes_unnamed: bool) -> Any:
