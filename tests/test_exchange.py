@@ -77,6 +77,32 @@ def test_labels_that_the_density_tells_apart_are_none(modes):
     assert exchangeable_labels(as_problem(lambda position: logdensity(position, 1e-9)), modes) is None
 
 
+def test_a_larger_set_of_labels_that_is_of_no_use_hides_no_smaller_one(modes):
+    """Seven coordinates that are alike may be exchanged too, but no mode tells them apart."""
+
+    def with_others(position):
+        return logdensity(position) - 0.5 * jnp.sum(position["others"] ** 2)
+
+    covariances = jax.vmap(lambda matrix: jax.scipy.linalg.block_diag(matrix, jnp.eye(7)))(modes.covariances)
+    positions = modes.positions | {"others": jnp.zeros((len(modes.logdensities), 7))}
+    (labels,) = exchangeable_labels(
+        as_problem(with_others), modes._replace(positions=positions, covariances=covariances)
+    ).sets
+    assert labels.num_labels(jax.tree.map(lambda leaf: leaf[0], positions)) == 6
+
+
+def test_of_draws_that_are_folded_the_same_leaf_comes_first(modes):
+    """Sizes that lie apart in another order than the means do."""
+    apart = modes._replace(positions=modes.positions | {"a size": -3.0 * modes.positions["mean"]})
+    density = lambda position: logdensity(position | {"a size": -position["a size"] / 300})  # noqa: E731
+    template = jax.tree.map(lambda leaf: leaf[0], modes.positions)
+    for leaf, name in ((0, "a size"), (1, "mean")):
+        order = jnp.argsort(apart.positions[name], axis=1)
+        folded = jax.tree.map(lambda values: jnp.take_along_axis(values, order, axis=1), apart.positions)  # noqa: B023
+        (labels,) = exchangeable_labels(as_problem(density), apart, folded=folded).sets
+        assert labels.leaves_as_written(template)[0] == leaf
+
+
 def test_labels_that_lie_together_are_left_alone():
     """An order of them would cut a mode in two."""
     means = np.tile(np.array([-5.0, -5.1, 2.0, 2.1, 6.0, 6.1]), (4, 1))
@@ -113,3 +139,5 @@ def test_sample_finds_labels_where_it_cannot_list_the_modes():
     assert np.all(np.abs(means - float(CENTRES.mean())) < 4.5 * 7 / math.sqrt(2000))
     again = vj.sample(KEY, of_vector, frozen=result.frozen, **settings)
     assert again.frozen.num_images == 720
+    with pytest.raises(ValueError, match="of 720 images, got 1"):
+        vj.sample(KEY, of_vector, frozen=result.frozen, symmetries=False, **settings)

@@ -159,7 +159,7 @@ def test_the_report_says_what_was_tried_and_what_was_taken(far):
         jax.random.key(0), lambda tree: target.logdensity(tree["x"]), modes, good_acceptance=1.0, **SMALL
     )
     names = [tried.name for tried in chained.tried]
-    assert names == ["Laplace's approximation", "components fitted to chains", "components where draws found more mass"]
+    assert names == ["Laplace's approximation", "components fitted to chains", "the same with more halos"]
     assert "Tried before: Laplace's approximation 0.9" in chained.description
     _, short = vj.fit_guide(
         jax.random.key(0),

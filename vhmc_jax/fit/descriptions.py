@@ -61,6 +61,8 @@ class Descriptions:
         A small population, which the guide has to cover; None for none.
     more
         Makes a larger one; None where there is none.
+    max_gradients
+        The most gradients of populations of blocks of coordinates.
     """
 
     def __init__(
@@ -72,11 +74,12 @@ class Descriptions:
         options: FitOptions,
         audit: Population | None,
         more: Callable[[], Population] | None,
+        max_gradients: int,
     ):
         keys = (random.as_jax_key(key) for key in random.split(rng_key, 5))
         self._key_local, self._key_em, key_pool, self._key_mass, self._key_blocks = keys
         self._density, self._flat_modes, self._modes, self._options = density, flat_modes, modes, options
-        self._audit, self._more = audit, more
+        self._audit, self._more, self._max_gradients = audit, more, max_gradients
         self._fitting = Fitting(density, options, random.generator(key_pool), flat_modes.dtype, *flat_modes.shape)
         self._attempt: Attempt
         self._product: ProductAttempt | None = None
@@ -97,43 +100,47 @@ class Descriptions:
         fitting = self._fitting
         self._take("Laplace's approximation", fitting.assess(fitting.draw(laplace(self._flat_modes, self._modes))))
         if self._options.df is None and self._attempt.has_long_tails:
-            self._take("Student-t distributions where they do better", self._with_tails())
+            self._take("Student-t distributions", self._with_tails())
         self._is_laplace = not len(self._attempt.poor_modes(self._options.good_acceptance))
 
     def by_draws(self) -> None:
         """Components refitted to their importance-weighted draws while that pays."""
         if self._options.good_acceptance == 1 or not self._may("draws"):
             return
-        attempt = self._fitting.refined(self._attempt, self._options.good_acceptance)
-        if attempt is not self._attempt:
-            self._take("components fitted to their draws", attempt)
+        refined = self._fitting.refined(self._attempt, self._options.good_acceptance)
+        self._take("components fitted to their draws", refined)
 
     def by_product(self) -> bool:
         """Whether a product over blocks does better: for modes too many to be listed, or bent in many directions."""
-        may_ask = self._audit is None and self._more is not None and self._may("product")
-        scouts = self._more() if may_ask and self._more is not None else self._audit
-        if scouts is None or not self._may("product"):
+        if not self._may("product"):
+            return False
+        scouts = self._more() if self._audit is None and self._more is not None else self._audit
+        if scouts is None:
             return False
         uncovered = self._attempt.coverage_of(scouts).share
         if not len(self._poor_modes) and uncovered <= WELL_COVERED:
             return False
         modes, generator = np.asarray(self._flat_modes), self._fitting.generator
-        product = fit_blocks(self._key_blocks, self._density, scouts, modes, self._options, generator)
+        product = fit_blocks(
+            self._key_blocks, self._density, scouts, modes, self._options, generator, self._max_gradients
+        )
         if product is None:
             return False
-        self._product = product
-        if product.is_better(self._attempt, uncovered):
-            sizes = sum(mixture.num_components for mixture in product.guide.mixtures)
-            name = f"a product over {len(product.guide.blocks)} blocks of coordinates"
-            self._tried.append(Tried(name, product.score, sizes))
-            return True
-        self._attempt = self._attempt.with_further_cost(product.num_densities)
-        return False
+        self._product, is_better = product, product.is_better(self._attempt, uncovered)
+        sizes = sum(mixture.num_components for mixture in product.guide.mixtures)
+        tried = Tried(f"a product over {len(product.guide.blocks)} blocks of coordinates", product.score, sizes)
+        if is_better:
+            self._tried.append(tried)
+        else:  # the last one is the guide
+            self._tried.insert(-1, tried)
+            self._attempt = self._attempt.with_further_cost(product.num_densities)
+        return is_better
 
     def by_chains(self) -> None:
         """Components fitted to chains around the modes from which jumps fail, where these are few."""
         poor = self._poor_modes
-        is_hopeless = self._more is not None and self._fitting.dim <= FEW_DIMENSIONS and self._attempt.score < HOPELESS
+        has_population = self._more is not None and self._may("population")
+        is_hopeless = has_population and self._fitting.dim <= FEW_DIMENSIONS and self._attempt.score < HOPELESS
         if not 0 < len(poor) <= MOST_LOCAL or is_hopeless or not self._may("chains"):
             return
         self._local = LocalFit.of(self._key_local, self._density, self._flat_modes, self._modes, poor, self._options)
@@ -160,11 +167,15 @@ class Descriptions:
         if self._is_laplace or not self._may("growth"):
             return
         generous = self._fitting.generous()
-        attempt = grown(generous, generous.assess(self._attempt.pool)).padded()
-        self._take("components where draws found more mass", attempt)
+        wide = generous.assess(self._attempt.pool)
+        attempt = grown(generous, wide)
+        has_grown = attempt.guide is not wide.guide
+        self._take("components where draws found more mass" if has_grown else "the same with more halos", attempt)
 
     def guide_with_report(self) -> tuple[Mixture, GuideReport]:
         """The mixture, and how good it is."""
+        if not self._is_laplace:
+            self._attempt = self._attempt.padded()
         # It was fitted to the larger population. The small one it has not seen.
         populations = [each for each in (self._audit, self._population) if each is not None]
         coverages = [self._attempt.coverage_of(each) for each in populations]
@@ -195,9 +206,10 @@ class Descriptions:
         return name in self._options.refinements
 
     def _take(self, name: str, attempt: Attempt) -> None:
-        """Go on with another description."""
+        """Go on with another description. The same guide, with what it cost to try another, is none."""
+        if not self._tried or attempt.guide is not self._attempt.guide:
+            self._tried.append(Tried(name, attempt.score, len(attempt.component_modes)))
         self._attempt = attempt
-        self._tried.append(Tried(name, attempt.score, len(attempt.component_modes)))
 
     @property
     def _poor_modes(self) -> np.ndarray:

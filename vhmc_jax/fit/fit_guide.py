@@ -11,6 +11,7 @@ from vhmc_jax.base import Array, PyTree
 from vhmc_jax.density import FlatDensity
 from vhmc_jax.fit.descriptions import Descriptions
 from vhmc_jax.fit.options import FitOptions
+from vhmc_jax.fit.product_fit import MOST_GRADIENTS
 from vhmc_jax.fit.report import GuideReport
 from vhmc_jax.guide import Mixture, ProductMixture
 from vhmc_jax.search import Modes
@@ -76,6 +77,7 @@ def fit_modes(
     pilot: tuple[PyTree, Array] | None = None,
     audit: Population | None = None,
     more: Callable[[], Population] | None = None,
+    max_gradients: int = MOST_GRADIENTS,
 ) -> tuple[Mixture | ProductMixture, GuideReport]:
     """``fit_guide`` without warnings, and with populations.
 
@@ -91,10 +93,12 @@ def fit_modes(
     more
         Makes a larger one. It is called where the guide does not cover the small one, where jumps fail, or where there
         is no small one.
+    max_gradients
+        The most gradients of populations of blocks of coordinates.
     """
     density = FlatDensity.at(logdensity_fn, modes.template)
     flat_modes = jax.vmap(lambda position: ravel_pytree(position)[0])(modes.positions)
-    found = Descriptions(rng_key, density, flat_modes, modes, options, audit, more)
+    found = Descriptions(rng_key, density, flat_modes, modes, options, audit, more, max_gradients)
     if pilot is not None:
         found.by_pilot(*pilot)
     else:

@@ -48,7 +48,8 @@ POOR_BLOCK = 0.6
 """Acceptance of a block below which it gets a population of its own: in its few dimensions that sees far more than the
 population of the whole."""
 NUM_PARTICLES, WIDER, MOST_GRADIENTS = 1024, 2.0, 500_000
-"""Its particles; how much wider than the block's particles in the whole it begins; and the gradients of all blocks."""
+"""Its particles; how much wider than the block's particles in the whole it begins; and the most gradients of all blocks
+together, where nobody says how many."""
 DEFENCE_OF_BLOCKS = 1e-3
 """Weight of the wide component of a block. With ten times that, sixteen blocks would waste a jump in six."""
 
@@ -135,6 +136,7 @@ def fit_blocks(
     flat_modes: np.ndarray,
     options: FitOptions,
     generator: np.random.Generator,
+    max_gradients: int = MOST_GRADIENTS,
 ) -> ProductAttempt | None:
     """A product of mixtures for a population; None where its coordinates do not fall into blocks.
 
@@ -152,6 +154,8 @@ def fit_blocks(
         How to fit.
     generator
         NumPy's, for the draws.
+    max_gradients
+        The most gradients of populations of blocks.
 
     Returns
     -------
@@ -161,22 +165,22 @@ def fit_blocks(
     found, num_densities = find_blocks(density, x, generator, centres=flat_modes)
     if len(found.blocks) < 2 or not found.is_small:
         return None
-    first = fit_product(rng_key, x, found.blocks, effective_size=size, max_components=MOST_COMPONENTS).guide
+    key_first, *keys_blocks = (random.as_jax_key(key) for key in random.split(rng_key, 1 + len(found.blocks)))
+    first = fit_product(key_first, x, found.blocks, effective_size=size, max_components=MOST_COMPONENTS).guide
     base = jnp.asarray(x[np.argmax(scouts.logdensities)])
     mixtures, num_gradients, num_densities = [], 0, num_densities + NUM_DRAWS
-    for number, (block, mixture) in enumerate(zip(first.blocks, first.mixtures, strict=True)):
+    for key, block, mixture in zip(keys_blocks, first.blocks, first.mixtures, strict=True):
         of_block = BlockDensity(density, base, jnp.asarray(block, jnp.int32))
         fitting = _fitting_of(of_block, mixture, options, generator)
-        attempt = _described(fitting, mixture)
-        if attempt.score < POOR_BLOCK:
-            key = random.as_jax_key(random.fold_in(rng_key, number))
-            particles = _population_of(key, of_block, x[:, list(block)], MOST_GRADIENTS // len(first.blocks))
-            other = _described(fitting, mixture_of_mass(key, particles))
-            num_gradients += particles.num_gradients
-            num_densities += min(attempt, other, key=_score_of).pool.num_densities
-            attempt = max(attempt, other, key=_score_of)
-        mixtures.append(attempt.guide)
-        num_densities += attempt.pool.num_densities
+        attempts = [_described(fitting, mixture)]
+        if attempts[0].score < POOR_BLOCK:
+            key_particles, key_mixture = (random.as_jax_key(key) for key in random.split(key))
+            particles = _population_of(key_particles, of_block, x[:, list(block)], max_gradients // len(first.blocks))
+            if particles is not None:
+                attempts.append(_described(fitting, mixture_of_mass(key_mixture, particles)))
+                num_gradients += particles.num_gradients
+        mixtures.append(max(attempts, key=lambda attempt: attempt.score).guide)
+        num_densities += sum(attempt.pool.num_densities for attempt in attempts)
     guide = ProductMixture(first.blocks, mixtures)
     host = guide.on_host()
     points = host.sample(generator, NUM_DRAWS).astype(x.dtype)
@@ -207,12 +211,14 @@ def _described(fitting: Fitting, start: Mixture) -> Attempt:
     return grown(fitting.generous(), attempt)
 
 
-def _score_of(attempt: Attempt) -> float:
-    return attempt.score
+def _population_of(rng_key: Array, density: Any, rows: np.ndarray, max_gradients: int) -> Population | None:
+    """A population of one block alone. It starts from where the particles of the whole have it, and wider.
 
-
-def _population_of(rng_key: Array, density: Any, rows: np.ndarray, max_gradients: int) -> Population:
-    """A population of one block alone. It starts from where the particles of the whole have it, and wider."""
+    None where the density of the block is zero nearly everywhere there.
+    """
     middle = rows.mean(axis=0)
     wide = jnp.asarray(middle + WIDER * (rows - middle), rows.dtype)
-    return population(rng_key, density, wide, num_particles=NUM_PARTICLES, max_gradients=max_gradients)
+    try:
+        return population(rng_key, density, wide, num_particles=NUM_PARTICLES, max_gradients=max_gradients)
+    except ValueError:
+        return None

@@ -94,8 +94,10 @@ class GuideReport(NamedTuple):
     @property
     def description(self) -> str:
         """A sentence on what the guide is, and one on what was tried before it."""
-        if not self.tried:
+        if self.component_modes is None:
             return "The guide was given."
+        if not self.tried:  # it was saved by an earlier version
+            return "What was tried for the guide is not known."
         *before, last = self.tried
         number = f"{last.num_components} component{'' if last.num_components == 1 else 's'}"
         text = f"Guide: {last.name} ({number}); at least {last.acceptance:.2f} of jumps should succeed."

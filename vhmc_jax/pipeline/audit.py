@@ -33,7 +33,7 @@ MORE_MASS = 3.0
 evidence is right on average, so that it is more than exp(3) times too great in one run of 20 at most. In 32 dimensions
 it was exp(1.5) times too great in one of two."""
 LESS_MASS = 10.0
-"""By how much it may be below it. A population that ended 200 nats below was in another place than all of the mass."""
+"""By how much it may be below it. A population that ended 200 nats below had no particle where the mass is."""
 MANY_MODES = 60
 """With more modes a second round would take long, and find more of them."""
 MANY_UNDISCOVERED = 0.01

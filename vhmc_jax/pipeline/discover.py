@@ -22,9 +22,9 @@ NUM_SEEN, NUM_CLIMBERS = 4096, 256
 """Draws of a first round that the guide is fitted to, and those of them that climb."""
 NUM_PARTICLES, NUM_MOVES = 1024, 4
 """Particles and moves a stage of the population that the guide is fitted to, where it needs one."""
-LESS_MASS = 10.0
+MISSED_PEAKS = 10.0
 """A population whose log evidence is by so much below that of the peaks, by Laplace's approximation, did not find them.
-On 32 densities of all shapes the peaks' was at most 4 above it."""
+On 32 densities the peaks' log evidence exceeded the population's by at most 4."""
 
 
 class Larger(NamedTuple):
@@ -58,6 +58,8 @@ class Discovered(NamedTuple):
         A small population, for a second opinion; None where there is none.
     more
         A larger population for the fit, or what it takes to make one; None where there is none.
+    max_gradients
+        The most gradients of a further population.
     notes
         Sentences: what may be wrong, and what to do about it.
     cost
@@ -68,6 +70,7 @@ class Discovered(NamedTuple):
     has_peaks: bool
     audit: Population | None
     more: Population | Larger | None
+    max_gradients: int
     notes: tuple[str, ...]
     cost: Cost
 
@@ -102,7 +105,7 @@ def discover(
     The modes and the population.
     """
     key_starts, key_audit, key_more = (random.as_jax_key(key) for key in random.split(rng_key, 3))
-    audit, notes = None, []
+    larger, audit, notes = Larger(key_more, max_evaluations // 4, progress), None, []
     try:
         audit = audit_population(key_audit, logdensity_fn, region, max_evaluations // 4)
     except ValueError as error:
@@ -117,19 +120,20 @@ def discover(
         progress=progress,
     )
     has_peaks = len(modes.logdensities) > 0
-    more: Population | Larger | None = None if audit is None else Larger(key_more, max_evaluations // 4, progress)
+    more: Population | Larger | None = None if audit is None else larger
     num_gradients = modes.num_gradients + (0 if audit is None else audit.num_gradients)
     if audit is None:
         require_modes(modes)
     elif not has_peaks:
         modes = mode_of_mass(audit, modes)
-    elif modes.log_mass - audit.log_evidence > LESS_MASS:
-        audit = larger_population(Larger(key_more, max_evaluations // 4, progress), logdensity_fn, region)
+    elif modes.log_mass - audit.log_evidence > MISSED_PEAKS:
+        audit = larger_population(larger, logdensity_fn, region)
         num_gradients += audit.num_gradients
         more = audit._replace(num_gradients=0)  # they are counted here
     narrow = narrow_starts_note(region, modes)
     notes = [*notes, *(() if narrow is None else (narrow,))]
-    return Discovered(modes, has_peaks, audit, more, tuple(notes), Cost(num_gradients, modes.num_densities))
+    cost = Cost(num_gradients, modes.num_densities)
+    return Discovered(modes, has_peaks, audit, more, larger.max_gradients, tuple(notes), cost)
 
 
 def rediscover(

@@ -6,7 +6,6 @@ asked of the density itself: at modes and at starts it has to be the same after 
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +36,9 @@ NUM_CHECKED = 64
 """Modes and starts at which the density is asked."""
 
 
-def exchangeable_labels(problem: Problem, modes: Modes, starts: PyTree | None = None) -> Symmetries | None:
+def exchangeable_labels(
+    problem: Problem, modes: Modes, starts: PyTree | None = None, folded: PyTree | None = None
+) -> Symmetries | None:
     """All permutations of the labels that the density does not tell apart; None where there are none of use.
 
     Parameters
@@ -48,6 +49,9 @@ def exchangeable_labels(problem: Problem, modes: Modes, starts: PyTree | None = 
         From the search.
     starts
         Further positions at which the density has to be the same, on a leading axis.
+    folded
+        Draws of an earlier call that folded the density by labels that it found, on a leading axis: the same labels are
+        wanted, in the same order.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def exchangeable_labels(problem: Problem, modes: Modes, starts: PyTree | None = 
     like = modes.template if values is None else values.like(modes.template)
     tolerances = EXACT if values is None else EXACT_OF_VALUES
     for num_labels in range(MOST_LABELS, 1, -1):
-        axes = [leaf.shape.index(num_labels) if num_labels in leaf.shape else None for leaf in _leaves(like)]
+        axes = [leaf.shape.index(num_labels) if num_labels in leaf.shape else None for leaf in jax.tree.leaves(like)]
         if not any(axis is not None for axis in axes):
             continue
         (labels,) = permutations(jax.tree.unflatten(jax.tree.structure(like), axes)).sets
@@ -66,7 +70,8 @@ def exchangeable_labels(problem: Problem, modes: Modes, starts: PyTree | None = 
         checked = (positions,) if starts is None else (positions, starts)
         if any(changed_by(found, problem.logdensity_fn, each, tolerances) is not None for each in checked):
             continue
-        return _with_best_leaf_first(labels, values, modes)
+        if (best := _with_best_leaf_first(labels, values, modes, folded)) is not None:
+            return best
     return None
 
 
@@ -109,7 +114,7 @@ def changed_by(
         return jax.vmap(at)(positions)
 
     found = np.asarray(values(positions))
-    is_single = found.dtype == np.float32 or any(leaf.dtype == np.float32 for leaf in _leaves(positions))
+    is_single = found.dtype == np.float32 or any(leaf.dtype == np.float32 for leaf in jax.tree.leaves(positions))
     tolerance = tolerances[0 if is_single else 1]
     found = np.nan_to_num(found.astype(np.float64), nan=-np.inf, neginf=-np.inf, posinf=np.inf)
     here, there = found[:, :1], found[:, 1:]
@@ -126,15 +131,22 @@ def _symmetries(labels: Labels, values: Values | None) -> Symmetries:
     return Symmetries((labels if values is None else ValueLabels(labels, values),))
 
 
-def _with_best_leaf_first(labels: Labels, values: Values | None, modes: Modes) -> Symmetries | None:
-    """The same, with labels in the order of the leaf in which they lie apart in most of the mass; None without one."""
+def _with_best_leaf_first(
+    labels: Labels, values: Values | None, modes: Modes, folded: PyTree | None
+) -> Symmetries | None:
+    """The same, with labels in the order of the leaf in which they lie apart in most of the mass; None without one.
+
+    Of draws that are folded already, all lie in the domain of the leaf that came first then.
+    """
     like = modes.template if values is None else values.like(modes.template)
     best, best_share = None, MOST_MASS
     for leaf, axis in enumerate(labels.axes_of_leaves(like)):
         if axis:
             order = (leaf, *(other for other in labels.written if other != leaf))
             each = _symmetries(dataclasses.replace(labels, written=order), values)
-            if (share := _share_apart(domain_of(each, modes.template).parts[0], modes)) > best_share:
+            domain = domain_of(each, modes.template).parts[0]
+            share = _share_apart(domain, modes) if folded is None else _share_within(domain, folded)
+            if share > best_share:
                 best, best_share = each, share
     return best
 
@@ -163,5 +175,6 @@ def _share_apart(domain: LabelDomain | ValueDomain, modes: Modes) -> float:
     return float(modes.masses[is_apart].sum())
 
 
-def _leaves(tree: Any) -> list[Any]:
-    return jax.tree.leaves(tree)
+def _share_within(domain: LabelDomain | ValueDomain, positions: PyTree) -> float:
+    """Share of positions that are the representatives of their images."""
+    return float(np.mean(jax.jit(jax.vmap(domain.contains))(positions)))

@@ -78,7 +78,7 @@ def fit(
     audit, more = None if is_again else found.audit, None
     if found.more is not None:
         more = functools.partial(larger_population, found.more, logdensity_fn, region)
-    guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws, audit, more)
+    guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws, audit, more, found.max_gradients)
     cost = Cost(report.num_gradients, report.num_densities)
     return Fitted(found.modes, guide, report, found.audit, found.notes, cost)
 
@@ -103,7 +103,7 @@ def take(
     found
         The modes, and the population that the guide has to cover.
     options
-        Of these the number of candidates of a jump is read.
+        Only ``num_tries`` is used.
 
     Returns
     -------

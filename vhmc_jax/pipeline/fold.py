@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from vhmc_jax import random
 from vhmc_jax.base import Array, PyTree, as_pytree_function
+from vhmc_jax.density import unravel_rows
 from vhmc_jax.diagnostics.evidence import Evidence
 from vhmc_jax.models.named_symmetries import symmetries_of
 from vhmc_jax.models.problem import Problem
@@ -31,7 +32,7 @@ TOLERANCES = (1e-3, 1e-6)
 """How far log densities of images may differ in single and in double precision, relative to 1 + their size: sums of
 thousands of terms in another order stay far below."""
 KEY_NUMBER = 2**31 - 1
-"""Told from the keys of the phases by this number."""
+"""Number that is folded into the call's key; no phase uses it."""
 
 
 class Fold(NamedTuple):
@@ -51,6 +52,8 @@ class Fold(NamedTuple):
         One of all images of each position; None without symmetries.
     rng_key
         Key of the images that are drawn.
+    has_found_labels
+        Whether the symmetries are labels that nobody named.
     """
 
     logdensity_fn: Callable
@@ -59,6 +62,7 @@ class Fold(NamedTuple):
     symmetries: Symmetries | None
     domain: Domain | None
     rng_key: Array
+    has_found_labels: bool = False
 
     @property
     def num_images(self) -> int:
@@ -89,8 +93,11 @@ class Fold(NamedTuple):
         return mapped(unfold, draws) if is_stitched(draws) else unfold(draws)
 
     def remembered_by(self, frozen: Frozen) -> Frozen:
-        """The same, with the number of images that its symmetries have."""
-        return frozen if frozen.num_images == self.num_images else frozen._replace(num_images=self.num_images)
+        """The same, with what has to be known of its symmetries."""
+        known = self.num_images, self.has_found_labels
+        if known == (frozen.num_images, frozen.has_found_labels):
+            return frozen
+        return frozen._replace(num_images=self.num_images, has_found_labels=self.has_found_labels)
 
     def whole_evidence(self, evidence: Evidence) -> Evidence:
         """The evidence of the user's density, which has as much mass in each image of the domain."""
@@ -160,15 +167,17 @@ def fold(
     The fold. Without symmetries it leaves everything as it is.
     """
     logdensity_fn = problem.logdensity_fn
-    if symmetries is None and isinstance(frozen, Frozen) and frozen.num_images > 1:
-        # An earlier call may have found them by itself.
-        symmetries = exchangeable_labels(problem, frozen.modes)
+    has_found_labels = False
+    if symmetries is None and isinstance(frozen, Frozen) and frozen.has_found_labels:
+        has_found_labels = True
+        draws = unravel_rows(frozen.guide_report.starts, frozen.modes.template)
+        symmetries = exchangeable_labels(problem, frozen.modes, folded=draws)
     if symmetries is None or symmetries is False:
         _require_same_images(frozen, 1)
         return Fold(logdensity_fn, region, problem, None, None, rng_key)
-    key = random.as_jax_key(random.fold_in(rng_key, KEY_NUMBER))
-    template = Starts(key, region, None).template if frozen is None else frozen.modes.template
-    positions = starts_of(key, region) if frozen is None else frozen.modes.positions
+    key_points, key_images = (random.as_jax_key(key) for key in random.split(random.fold_in(rng_key, KEY_NUMBER)))
+    template = Starts(key_points, region, None).template if frozen is None else frozen.modes.template
+    positions = starts_of(key_points, region) if frozen is None else frozen.modes.positions
     readings, positions = symmetries_of(problem, as_symmetries(symmetries), positions)
     symmetries = readings[0]
     if len(readings) > 1 and changed_by(symmetries, logdensity_fn, positions, TOLERANCES) is not None:
@@ -180,7 +189,8 @@ def fold(
         folded = _folded_sampler(region, domain, symmetries, positions)
     elif frozen is None:
         folded = jax.vmap(domain.representative)(jax.tree.map(jnp.asarray, region))
-    found = Fold(FoldedDensity(logdensity_fn, domain), folded, problem, symmetries, domain, key)
+    density = FoldedDensity(logdensity_fn, domain)
+    found = Fold(density, folded, problem, symmetries, domain, key_images, has_found_labels)
     found.check(positions)
     return found
 

@@ -47,6 +47,8 @@ class Frozen(NamedTuple):
         Sentences about the search: what may be wrong, and what to do about it.
     num_images
         With symmetries, the images of a position: all that is here is about one of them.
+    has_found_labels
+        Whether ``sample`` found these symmetries by itself. It then finds them again.
     """
 
     modes: Modes
@@ -63,6 +65,7 @@ class Frozen(NamedTuple):
     population: Population | None
     notes: tuple[str, ...]
     num_images: int = 1
+    has_found_labels: bool = False
 
     def kernel(self, logdensity_fn: Callable) -> Kernel:
         """The frozen VHMC kernel on a log density: the one it was made for, or another with the same modes."""

@@ -80,7 +80,7 @@ def fold_labels(
     labels = exchangeable_labels(folded.problem, found.modes, starts_of(key_starts, call.region))
     if labels is None:
         return folded, call, found
-    folded = fold(key_fold, folded.problem, call.region, None, labels)
+    folded = fold(key_fold, folded.problem, call.region, None, labels)._replace(has_found_labels=True)
     call = call._replace(logdensity_fn=folded.logdensity_fn, region=folded.region)
     return folded, call, phases.run("discover one image", discover, key_discover, *call.search)
 

@@ -153,21 +153,22 @@ def sample(
     budget = as_count("max_evaluations", max_evaluations, 1)
     folded = fold(rng_key, problem, region, frozen, symmetries)
     settings = given | {"amount": amount, "options": options, "tuning": tuning, "max_evaluations": budget}
-    settings |= folded.settings | ({} if guide is None else {"guide": digest_of(guide)})
+    settings |= {"symmetries": "none"} if symmetries is False else folded.settings
+    settings |= {} if guide is None else {"guide": digest_of(guide)}
     hosts = Hosts.of(mesh_of(devices, num_chains))
     stored = stored_at(store, resume, rng_key, folded.logdensity_fn, folded.region, frozen, settings)
     phases = Phases(progress and hosts.number == 0, stored, hosts)
     phases.check_store()
     target = folded.logdensity_fn, folded.region
     call = Call(*target, num_starts, budget, progress, options, tuning, amount, devices)
-    keys = [random.as_jax_key(key) for key in random.split(rng_key, 9)]
-    key_discover, key_fit, key_tune, *keys_pilot, key_produce, key_judge, key_again = keys
+    keys = [random.as_jax_key(key) for key in random.split(rng_key, 10)]
+    key_discover, key_fit, key_tune, *keys_pilot, key_produce, key_judge, key_again, key_labels = keys
 
     found: Discovered | None = None
     if frozen is None:
         found = phases.run("discover", discover, key_discover, *call.search)
         if symmetries is None and guide is None:
-            folded, call, found = fold_labels(key_discover, phases, folded, call, found)
+            folded, call, found = fold_labels(key_labels, phases, folded, call, found)
         folded.check(found.modes.positions)
         if guide is None:
             fitted = phases.run("fit", fit, key_fit, *call.target, found, options)
