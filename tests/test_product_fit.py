@@ -62,6 +62,13 @@ def test_blocks_of_bends_and_signs():
     assert attempt.num_densities > len(attempt.points) == 4096
 
 
+def test_there_may_be_many_blocks():
+    """More than a key is split into at once."""
+    attempt = fitted(np.random.default_rng(0).normal(size=(64, 20)), lambda x: -0.5 * x @ x)
+    assert len(attempt.guide.blocks) == 20
+    assert attempt.score > 0.8
+
+
 def test_starts_have_the_weights_of_the_target():
     attempt = fitted(exact(0), bent_and_two_signs)
     starts = attempt.starts(np.random.default_rng(0), 1000)

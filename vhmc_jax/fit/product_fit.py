@@ -165,16 +165,17 @@ def fit_blocks(
     found, num_densities = find_blocks(density, x, generator, centres=flat_modes)
     if len(found.blocks) < 2 or not found.is_small:
         return None
-    key_first, *keys_blocks = (random.as_jax_key(key) for key in random.split(rng_key, 1 + len(found.blocks)))
+    key_first, key_blocks = (random.as_jax_key(key) for key in random.split(rng_key))
     first = fit_product(key_first, x, found.blocks, effective_size=size, max_components=MOST_COMPONENTS).guide
     base = jnp.asarray(x[np.argmax(scouts.logdensities)])
     mixtures, num_gradients, num_densities = [], 0, num_densities + NUM_DRAWS
-    for key, block, mixture in zip(keys_blocks, first.blocks, first.mixtures, strict=True):
+    for number, (block, mixture) in enumerate(zip(first.blocks, first.mixtures, strict=True)):
         of_block = BlockDensity(density, base, jnp.asarray(block, jnp.int32))
         fitting = _fitting_of(of_block, mixture, options, generator)
         attempts = [_described(fitting, mixture)]
         if attempts[0].score < POOR_BLOCK:
-            key_particles, key_mixture = (random.as_jax_key(key) for key in random.split(key))
+            key_block = random.fold_in(key_blocks, number)
+            key_particles, key_mixture = (random.as_jax_key(key) for key in random.split(key_block))
             particles = _population_of(key_particles, of_block, x[:, list(block)], max_gradients // len(first.blocks))
             if particles is not None:
                 attempts.append(_described(fitting, mixture_of_mass(key_mixture, particles)))
