@@ -1,12 +1,14 @@
 """Step size, length and mass by trying: what is chosen, that nothing is compiled twice, and bad input."""
 
 import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from counting import compiled_during
+from invariance import assert_invariant, assert_not_invariant, check_invariance
 
 import vhmc_jax as vj
 from vhmc_jax.runner.lengths import Stage, best_of, efficiencies_of, interval_of
@@ -97,3 +99,38 @@ def test_bad_settings_are_named(settings, message):
 def test_one_chain_is_too_few():
     with pytest.raises(ValueError, match="initial_positions must hold at least 2 chains"):
         vj.tune(jax.random.key(0), STRETCHED, STARTS[:1])
+
+
+class Moving(NamedTuple):
+    """A state of HMC with a step size that goes on adapting."""
+
+    position: Any
+    state: Any
+    log_step_size: Any
+
+
+def moving_hmc(logdensity, gain):
+    """HMC whose step size follows its own acceptance while draws are made; with a gain of zero it is frozen."""
+
+    def hmc(log_step_size):
+        return vj.hmc(logdensity, step_size=jnp.exp(log_step_size), num_integration_steps=(1, 3))
+
+    def init(position, rng_key=None):
+        log_step_size = jnp.zeros((), position.dtype)
+        return Moving(position, hmc(log_step_size).init(position), log_step_size)
+
+    def step(rng_key, moving):
+        state, info = hmc(moving.log_step_size).step(rng_key, moving.state)
+        return Moving(state.position, state, moving.log_step_size + gain * (info.acceptance_rate - 0.8)), info
+
+    return vj.Kernel(jax.tree_util.Partial(init), jax.tree_util.Partial(step))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("gain", "check"), [(0.0, assert_invariant), (2.0, assert_not_invariant)])
+def test_a_tuned_parameter_that_moves_during_production_is_not_invariant(gain, check):
+    """Why tuning ends before production: the step size would remember where the chain has been."""
+    target = vj.targets.skewed()
+    report = check_invariance(moving_hmc(target.logdensity, gain), target, jax.random.key(5))
+    check(report)
+    assert 0.7 < report.info_means.acceptance_rate < 0.9, report
