@@ -90,6 +90,33 @@ def test_arviz_reads_what_it_got_and_finds_our_figures():
 def test_bad_statistics_are_named_and_a_missing_arviz_says_how_to_get_it(monkeypatch):
     with pytest.raises(ValueError, match=r"statistic lp must have axes \(chain, draw\) = \(4, 100\)"):
         to_arviz(DRAWS, logdensities=np.zeros(100))
-    monkeypatch.setitem(sys.modules, "arviz", None)
+    for name in ("arviz", "arviz_base"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"vhmc-jax\[arviz\]"):
         to_arviz(DRAWS)
+
+
+def test_parts_of_arviz_1_without_the_whole(monkeypatch):
+    """ArviZ 1.x is three packages: the first has the data structure, the second reads it."""
+    stats = pytest.importorskip("arviz_stats")
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    likelihoods = {"y": RNG.normal(size=(4, 100, 7))}
+    data = to_arviz(
+        DRAWS,
+        INFOS,
+        labels=np.ones((4, 100), int),
+        log_likelihood=likelihoods,
+        observed_data={"y": np.arange(7)},
+        prior={"a": np.zeros((1, 50, 3))},
+        dims={"a": ["coordinate"], "y": ["place"]},
+        coords={"coordinate": ["u", "v", "w"]},
+        attributes={"mode_weights": [0.7, 0.3]},
+        num_chains=2,
+    )
+    assert type(data).__name__ == "DataTree"
+    assert set(data.children) == {"posterior", "sample_stats", "log_likelihood", "observed_data", "prior"}
+    assert data.attrs["inference_library"] == "vhmc_jax"
+    assert data.attrs["mode_weights"] == [0.7, 0.3]
+    assert dict(data["posterior"]["a"].sizes) == {"chain": 2, "draw": 200, "coordinate": 3}
+    assert {"a[u]", "b.c"} <= set(stats.summary(data).index)
+    assert np.isfinite(stats.loo(data).elpd)

@@ -1,5 +1,6 @@
 """Conversion to ArviZ: InferenceData of its versions 0.x, DataTree of 1.x."""
 
+import importlib
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,7 +89,7 @@ def to_arviz(
     arviz = _import_arviz()
     named = {"coords": dict(coords or {}), "dims": {name: list(names) for name, names in (dims or {}).items()}}
     attributes = {"inference_library": "vhmc_jax"} | dict(attributes or {})
-    if arviz.__version__.startswith("0."):
+    if hasattr(arviz, "InferenceData"):
         return arviz.from_dict(**groups, **named, attrs=attributes)
     return arviz.from_dict(groups, **named, attrs={"/": attributes})
 
@@ -134,8 +135,10 @@ def _usual(name: str) -> str:
 
 
 def _import_arviz() -> Any:
-    try:
-        import arviz
-    except ImportError as error:
-        raise ImportError("to_arviz needs ArviZ: pip install 'vhmc-jax[arviz]'") from error
-    return arviz
+    """ArviZ, or the part of ArviZ 1.x that has the data structure, which is a package of its own."""
+    for name in ("arviz", "arviz_base"):
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            missing = error
+    raise ImportError("to_arviz needs ArviZ: pip install 'vhmc-jax[arviz]'") from missing
