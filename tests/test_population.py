@@ -284,3 +284,16 @@ def test_weights_without_a_number_count_as_zero():
     np.testing.assert_allclose(weights, [0.5, 0.0, 0.0, 0.5])
     assert log_mean == pytest.approx(700.0 + np.log(0.5))
     assert share == pytest.approx(0.5)
+
+
+def test_step_sizes_follow_a_valley_that_gets_thin():
+    """Rosenbrock's: without moves particles would be copies, and too few of them at the ends."""
+
+    def valley(x):
+        return -(100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2) / 20
+
+    region = vj.box(jnp.array([-10.0, -10.0]), jnp.array([10.0, 60.0]))
+    found = population(KEY, valley, region, num_particles=256)
+    assert found.path.acceptance_rates.min() > 0.35
+    assert len(np.unique(found.flat[:, 0])) == 256
+    assert 0.6 < found.flat[:, 0].std() / np.sqrt(10) < 1.4

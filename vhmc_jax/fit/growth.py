@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from vhmc_jax.fit.attempt import LEAST_RISE, MOST_ROUNDS, NUM_ITERATIONS, Attempt, Fitting
+from vhmc_jax.fit.attempt import LEAST_RISE, NUM_ITERATIONS, Attempt, Fitting
 from vhmc_jax.fit.components import Components
 from vhmc_jax.fit.em import Parts, improve
 from vhmc_jax.fit.pool import MOST_HALOS
 
 APART = 0.8
 """How far the halves of a component lie from its mean, in standard deviations."""
-LEAST_UNCOVERED, MOST_CHILDREN, LEAST_FALL = 2e-4, 4, 0.8
-"""The share of the mass at uncovered draws for which a guide grows; by how many components in a round; and the factor
-by which that share has to fall in two rounds."""
+LEAST_UNCOVERED, MOST_ROUNDS, MOST_CHILDREN, LEAST_FALL = 5e-5, 8, 4, 0.8
+"""The share of the mass at uncovered draws for which a guide grows; in how many rounds, by how many components in each;
+and the factor by which that share has to fall in two rounds. With 2e-4 and five rounds the ends of Rosenbrock's valley,
+from three standard deviations on, were left out in one of ten seeds, and its variance was 7 % too small."""
 
 
 def divided(fitting: Fitting, attempt: Attempt, good_acceptance: float, max_components: int) -> Attempt:
