@@ -63,5 +63,5 @@ def test_a_pytree_stays_as_it_is():
 
 
 def test_not_a_function():
-    with pytest.raises(TypeError, match=r"expected a function, got float: 1\.0"):
+    with pytest.raises(TypeError, match=r"the argument must be a function, got float: 1\.0"):
         base.as_pytree_function(cast(Any, 1.0))

@@ -131,6 +131,12 @@ def test_fewer_draws_than_dimensions_is_a_warning_and_no_nan():
     assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(guide))
 
 
+def test_modes_are_those_of_find_modes(far):
+    target, _, _ = far
+    with pytest.raises(TypeError, match="modes must be what find_modes returns, got list"):
+        vj.fit_guide(jax.random.key(0), target.logdensity, [1.0, 2.0])
+
+
 @pytest.mark.parametrize(("argument", "value"), [("defensive_weight", 1.0), ("weight_floor", -0.1), ("num_tries", 0)])
 def test_bad_arguments_are_named(far, argument, value):
     target, modes, _ = far

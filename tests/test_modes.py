@@ -246,7 +246,7 @@ def test_mode_far_outside_the_region_is_found():
         ({"gradient_tolerance": -1.0}, ValueError, "gradient_tolerance must be positive"),
         ({"max_steps": 0}, ValueError, "max_steps must be at least 1"),
         ({"logdensity_fn": lambda x: x}, ValueError, "logdensity_fn must return one real number"),
-        ({"logdensity_fn": None}, TypeError, "expected a function"),
+        ({"logdensity_fn": None}, TypeError, "logdensity_fn must be a function"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, error, message):

@@ -195,7 +195,8 @@ def test_our_kernel_runs_in_blackjax():
         ({"num_burnin": -1}, ValueError, "num_burnin must be at least 0, got -1"),
         ({"first_iteration": -1}, ValueError, "first_iteration must be at least 0, got -1"),
         ({"num_samples": 2**20, "thinning": 2**12}, ValueError, r"must stay below 2\*\*31 iterations"),
-        ({"keep": 3}, TypeError, "expected a function, got int: 3"),
+        ({"resume": "bogus"}, ValueError, r"resume must be one of .* got 'bogus'"),
+        ({"keep": 3}, TypeError, "keep must be a function, got int: 3"),
         ({"initial_positions": None}, ValueError, "either initial_positions or initial_states, got neither"),
         ({"initial_states": STARTS}, ValueError, "either initial_positions or initial_states, got both"),
         (

@@ -28,7 +28,7 @@ def test_settings_are_checked_and_of_definite_types():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((3.0, 0.1, 5, 1.0), TypeError, "expected a function, got float"),
+        ((3.0, 0.1, 5, 1.0), TypeError, "logdensity_fn must be a function, got float"),
         ((logdensity, 0.0, 5, 1.0), ValueError, "step_size must be positive, got 0.0"),
         ((logdensity, (0.2, 0.1), 5, 1.0), ValueError, r"step_size must be \(low, high\) with low <= high"),
         ((logdensity, (0.0, 0.1), 5, 1.0), ValueError, r"step_size\[0\] must be positive, got 0.0"),

@@ -85,7 +85,7 @@ class Info(NamedTuple):
     num_densities: Array
 
 
-def as_pytree_function(function: Callable) -> Callable:
+def as_pytree_function(function: Callable, name: str = "the argument") -> Callable:
     """Make a callable a pytree, so that it can be an argument of a compiled program.
 
     A callable that is a pytree of arrays stays as it is. The bound method of a pytree becomes a function of that
@@ -97,13 +97,15 @@ def as_pytree_function(function: Callable) -> Callable:
     ----------
     function
         Any callable.
+    name
+        What the user calls it, for the error.
 
     Returns
     -------
     A callable pytree with the same values.
     """
     if not callable(function):
-        raise TypeError(f"expected a function, got {type(function).__name__}: {function!r}")
+        raise TypeError(f"{name} must be a function, got {type(function).__name__}: {function!r}")
     if _is_pytree_of_arrays(function):
         return function
     if isinstance(function, functools.partial):

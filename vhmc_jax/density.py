@@ -55,7 +55,7 @@ class FlatDensity:
         unravels: list[Callable] = []
         # Under eval_shape nothing is computed. Called directly, ravel_pytree would compile a program.
         jax.eval_shape(lambda position: unravels.append(ravel_pytree(position)[1]), template)
-        return cls(as_pytree_function(logdensity_fn), unravels[0])
+        return cls(as_pytree_function(logdensity_fn, "logdensity_fn"), unravels[0])
 
     def __call__(self, x: Array) -> Array:
         """Log density, in the dtype of ``x``."""
@@ -142,7 +142,7 @@ def init_state(logdensity_fn: Callable, position: PyTree, rng_key: Array | None 
 def require_scalar(logdensity_fn: Callable, position: PyTree) -> None:
     """Raise unless the log density of a position is one real number. Nothing is evaluated, and traced once alone."""
     try:
-        value = _value.eval_shape(as_pytree_function(logdensity_fn), position)
+        value = _value.eval_shape(as_pytree_function(logdensity_fn, "logdensity_fn"), position)
     except Exception as error:
         error.add_note(f"logdensity_fn was called with a position like {describe(position)}.")
         if isinstance(position, tuple | list):

@@ -62,6 +62,8 @@ def fit_guide(
     >>> report.mode_weights.round(2).tolist()
     [0.7, 0.3]
     """
+    if not isinstance(modes, Modes):
+        raise TypeError(f"modes must be what find_modes returns, got {type(modes).__name__}")
     guide, report = fit_modes(rng_key, logdensity_fn, modes, FitOptions(**options), pilot)
     for note in report.notes:
         warnings.warn(note, stacklevel=2)

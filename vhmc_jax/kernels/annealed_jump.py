@@ -107,7 +107,7 @@ def annealed_jump(
         gaussian_kinetic(inverse_mass_matrix),
     )
     jump = jump_from_guide(guide, log_envelope, num_tries, "exact")
-    settings = Settings(as_pytree_function(logdensity_fn), jump, annealing)
+    settings = Settings(as_pytree_function(logdensity_fn, "logdensity_fn"), jump, annealing)
     return Kernel(Partial(init, settings), Partial(step, settings))
 
 

@@ -128,7 +128,7 @@ def block_jump(logdensity_fn: Callable, guide: Any, *, num_jumps: int | None = N
         num_blocks,
         num_blocks if num_jumps is None else as_count("num_jumps", num_jumps, 1),
     )
-    logdensity_fn = as_pytree_function(logdensity_fn)
+    logdensity_fn = as_pytree_function(logdensity_fn, "logdensity_fn")
     return Kernel(Partial(init, logdensity_fn, settings), Partial(step, logdensity_fn, settings))
 
 

@@ -156,7 +156,7 @@ def equipotential(
     5.0
     """
     moves = transformations(num_transformations, direction_metric, max_iterations, tolerance, solver)
-    logdensity_fn = as_pytree_function(logdensity_fn)
+    logdensity_fn = as_pytree_function(logdensity_fn, "logdensity_fn")
     return Kernel(Partial(init, logdensity_fn, moves), MetropolisStep(Partial(propose, logdensity_fn, moves)))
 
 

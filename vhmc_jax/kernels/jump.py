@@ -101,7 +101,7 @@ def jump(logdensity_fn: Callable, guide: Any, *, log_envelope: Any, num_tries: i
     >>> bool(chains.infos.jump_accepted.mean() > 0.95)
     True
     """
-    logdensity_fn = as_pytree_function(logdensity_fn)
+    logdensity_fn = as_pytree_function(logdensity_fn, "logdensity_fn")
     settings = jump_from_guide(guide, log_envelope, num_tries, form)
     return Kernel(Partial(init, logdensity_fn, settings), Partial(step, logdensity_fn, settings))
 

@@ -48,7 +48,7 @@ def symmetry(logdensity_fn: Callable, maps: Any) -> Kernel:
     >>> state.position.tolist()
     [-9.0, -0.5]
     """
-    logdensity_fn, symmetries = as_pytree_function(logdensity_fn), as_symmetries(maps)
+    logdensity_fn, symmetries = as_pytree_function(logdensity_fn, "logdensity_fn"), as_symmetries(maps)
     return Kernel(Partial(init, logdensity_fn, symmetries), MetropolisStep(Partial(propose, logdensity_fn, symmetries)))
 
 

@@ -65,7 +65,7 @@ def constrain(
     (3,)
     """
     shapes = _checked_shapes(constraints, shapes or {})
-    density = Partial(_logdensity, as_pytree_function(logdensity_fn), dict(constraints))
+    density = Partial(_logdensity, as_pytree_function(logdensity_fn, "logdensity_fn"), dict(constraints))
     template = {name: jnp.zeros(constraints[name].free_shape(shape)) for name, shape in shapes.items()}
     for name, value in jax.eval_shape(_values, dict(constraints), template).items():
         if value.shape != shapes[name]:

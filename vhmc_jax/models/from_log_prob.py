@@ -64,7 +64,7 @@ def from_log_prob(
     # Bijectors need not be pytrees: those that are not are constants of the program.
     held = Arguments.of((dict(bijectors) if isinstance(bijector, Mapping) else bijector,), {})
     return Problem(
-        logdensity_fn=Partial(_logdensity, as_pytree_function(log_prob), held),
+        logdensity_fn=Partial(_logdensity, as_pytree_function(log_prob, "log_prob"), held),
         region=region,
         constrain=Partial(_named, held),
         unconstrain=Partial(_unconstrained, held) if all(map(_has_inverse, bijectors.values())) else None,

@@ -74,7 +74,7 @@ def from_numpyro(model: Callable, *args: Any, **kwargs: Any) -> Problem:
     import_numpyro()
     if not callable(model):
         raise TypeError(f"model must be a function with NumPyro's primitives, got {type(model).__name__}: {model!r}")
-    function = as_pytree_function(model)
+    function = as_pytree_function(model, "model")
     arguments, sites = _traced(function, args, kwargs)
     latent = _checked_latent(sites)
     if not any(site["type"] == "sample" and site["is_observed"] for site in sites.values()):

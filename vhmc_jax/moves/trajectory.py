@@ -46,7 +46,7 @@ def trajectory(
 ) -> Trajectory:
     """Check the arguments that kernels with trajectories share."""
     return Trajectory(
-        as_pytree_function(logdensity_fn),
+        as_pytree_function(logdensity_fn, "logdensity_fn"),
         as_step_size(step_size),
         step_count(num_integration_steps),
         gaussian_kinetic(inverse_mass_matrix),

@@ -10,7 +10,7 @@ from vhmc_jax.pipeline.frozen import Frozen
 from vhmc_jax.pipeline.phase import Stored
 from vhmc_jax.search.region import Starts
 from vhmc_jax.store.fingerprint import array_digest, arrays_of, digest_of, function_digest, versions
-from vhmc_jax.store.folder import path_of
+from vhmc_jax.store.folder import path_of, require_resume
 
 
 def stored_at(
@@ -39,6 +39,7 @@ def stored_at(
     -------
     The folder with what tells this call from another one.
     """
+    require_resume(resume)
     if store is None:
         return None
     template = Starts(rng_key, region, None).template if frozen is None else frozen.modes.template

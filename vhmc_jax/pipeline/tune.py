@@ -145,7 +145,7 @@ def _tried(rng_key: Array, logdensity_fn: Callable, frozen: Frozen, tuning: Tuni
     starts = frozen.flat_starts(key_starts, NUM_TUNING_CHAINS)
     found = tune_trajectory(
         key_tune,
-        Partial(_local, as_pytree_function(logdensity_fn), frozen.friction),
+        Partial(_local, as_pytree_function(logdensity_fn, "logdensity_fn"), frozen.friction),
         unravel_rows(starts, frozen.modes.template),
         inverse_mass_matrix=frozen.inverse_mass_matrix,
         labels=_modes_of(frozen, starts),

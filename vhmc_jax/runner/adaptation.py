@@ -123,7 +123,7 @@ def adapt_step_size(
     initial_step_size = as_parameter("initial_step_size", initial_step_size, positive=True)
     adapted = _adapt(
         rng_key,
-        as_pytree_function(factory),
+        as_pytree_function(factory, "factory"),
         as_position(initial_positions, "initial_positions"),
         target,
         initial_step_size,

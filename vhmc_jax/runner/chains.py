@@ -17,7 +17,7 @@ from vhmc_jax.runner.hosts import Hosts, Stop
 from vhmc_jax.runner.loop import Run, Schedule, keep_draw
 from vhmc_jax.runner.progress import ProgressBar
 from vhmc_jax.runner.stored import by_name, fingerprint_of, read_kept, window_size
-from vhmc_jax.store.folder import Folder
+from vhmc_jax.store.folder import Folder, require_resume
 
 
 class Chains(NamedTuple):
@@ -129,9 +129,10 @@ def run_chains(
     (4, 100, 2)
     """
     num_samples = as_count("num_samples", num_samples, 1)
+    require_resume(resume)
     schedule, total = _checked_schedule(num_samples, first_iteration, num_burnin, thinning)
     kernel = Kernel(as_pytree_function(kernel.init), as_pytree_function(kernel.step))
-    keep_fn = as_pytree_function(keep_draw if keep is None else keep)
+    keep_fn = as_pytree_function(keep_draw if keep is None else keep, "keep")
     starts = _checked_starts(initial_positions, initial_states)
     num_chains = jax.tree.leaves(starts)[0].shape[0]
     if store is not None and not is_concrete(rng_key, kernel, starts):

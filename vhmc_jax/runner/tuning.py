@@ -155,7 +155,7 @@ def tune(
     labels = np.zeros(num_chains, int) if labels is None else np.asarray(labels)
     if labels.shape != (num_chains,):
         raise ValueError(f"labels must have the shape ({num_chains},), one for each chain, got {labels.shape}")
-    factory, num_gradients = as_pytree_function(factory), 0
+    factory, num_gradients = as_pytree_function(factory, "factory"), 0
     keys = (random.as_jax_key(random.fold_in(rng_key, number)) for number in itertools.count())
 
     def run(length: int, positions: PyTree, step_size: Any, is_first: bool = False) -> Stage:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,6 +98,8 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     >>> vj.load(path)["draws"].shape
     (4, 100)
     """
+    if not isinstance(path, str | os.PathLike) and not hasattr(path, "read"):
+        raise TypeError(f"path must be a file that save wrote, got {type(path).__name__}: {path!r}")
     path = path if hasattr(path, "read") else Path(path)
     if isinstance(path, Path) and path.is_dir():
         raise ValueError(f"path must be a file that save wrote, got the folder {path}: open_run reads a store")

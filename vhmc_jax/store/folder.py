@@ -31,8 +31,6 @@ class Folder:
     """
 
     def __init__(self, path: Any, fingerprint: dict[str, Any], resume: str = "same"):
-        if resume not in RESUME:
-            raise ValueError(f"resume must be one of {RESUME}, got {resume!r}")
         self.path = path_of(path)
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"store must be a folder, got the file {self.path}")
@@ -118,11 +116,17 @@ class Folder:
         self.close()
 
 
-def path_of(store: Any) -> Path:
+def path_of(folder: Any, name: str = "store") -> Path:
     """What was given as ``store``, as a path."""
-    if not isinstance(store, str | os.PathLike):
-        raise TypeError(f"store must be the path of a folder, got {type(store).__name__}: {store!r}")
-    return Path(store)
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"{name} must be the path of a folder, got {type(folder).__name__}: {folder!r}")
+    return Path(folder)
+
+
+def require_resume(resume: str) -> None:
+    """Whether ``resume`` is one of those there are."""
+    if resume not in RESUME:
+        raise ValueError(f"resume must be one of {RESUME}, got {resume!r}")
 
 
 def read_about(path: Path) -> dict:

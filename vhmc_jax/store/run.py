@@ -10,7 +10,7 @@ import numpy as np
 
 from vhmc_jax.base import PyTree
 from vhmc_jax.store.files import load
-from vhmc_jax.store.folder import ABOUT, damage, read_about, read_manifest
+from vhmc_jax.store.folder import ABOUT, damage, path_of, read_about, read_manifest
 from vhmc_jax.store.stitched import Joined, Stitched
 
 PRODUCTIONS = ("reproduce", "produce", "pilot")
@@ -46,7 +46,7 @@ class StoredRun:
     """
 
     def __init__(self, path: Any):
-        self.path = folder_of_chains(Path(path))
+        self.path = folder_of_chains(path_of(path, "path"))
         self._folders = _shares(self.path)
         self._abouts = [read_about(folder) for folder in self._folders]
         self._entries: list[list[dict]] = [[] for _ in self._folders]
