@@ -295,5 +295,5 @@ def test_step_sizes_follow_a_valley_that_gets_thin():
     region = vj.box(jnp.array([-10.0, -10.0]), jnp.array([10.0, 60.0]))
     found = population(KEY, valley, region, num_particles=256)
     assert found.path.acceptance_rates.min() > 0.35
-    assert len(np.unique(found.flat[:, 0])) == 256
+    assert len(np.unique(found.flat[:, 0])) > 250
     assert 0.6 < found.flat[:, 0].std() / np.sqrt(10) < 1.4

@@ -6,34 +6,9 @@ import numpy as np
 import pytest
 from jax.scipy.linalg import solve_triangular
 
-from vhmc_jax.fit.shrinkage import fit_gaussian, mean_share, shrink
+from vhmc_jax.fit.shrinkage import fit_gaussian, mean_share
 
 fit = jax.jit(fit_gaussian)
-
-
-def sample_covariance(num_draws, dim, seed=0):
-    draws = np.random.default_rng(seed).normal(size=(num_draws, dim)) * np.arange(1.0, dim + 1)
-    return draws.T @ draws / num_draws
-
-
-@pytest.mark.parametrize(("num_draws", "dim"), [(50, 3), (20, 5), (10, 12)])
-def test_intensity_is_the_published_formula(num_draws, dim):
-    s, n, p = sample_covariance(num_draws, dim), num_draws, dim
-    trace, trace_of_square = np.trace(s), np.trace(s @ s)
-    rho = min(
-        1.0,
-        ((1 - 2 / p) * trace_of_square + trace**2)
-        / ((n + 1 - 2 / p) * (trace_of_square - trace**2 / p)),
-    )  # fmt: skip
-    shrunk, intensity = shrink(jnp.asarray(s), jnp.asarray(float(n)))
-    assert intensity == pytest.approx(rho, rel=1e-12)
-    np.testing.assert_allclose(shrunk, (1 - rho) * s + rho * trace / p * np.eye(p), rtol=1e-5, atol=1e-5)
-
-
-def test_fewer_effective_draws_shrink_more():
-    s = jnp.asarray(sample_covariance(200, 4))
-    intensities = [float(shrink(s, jnp.asarray(n))[1]) for n in (200.0, 50.0, 10.0)]
-    assert 0 < intensities[0] < intensities[1] < intensities[2] <= 1
 
 
 def test_share_of_the_mean_maximises_held_out_likelihood():

@@ -162,8 +162,12 @@ class Descriptions:
         self._take("components fitted to a population", attempt)
 
     def by_growth(self) -> None:
-        """Further components where draws find mass; not where Laplace's approximation sufficed."""
-        self._is_laplace = self._is_laplace and self._local is None and self._population is None
+        """Further components where draws find mass; not where Laplace's approximation sufficed.
+
+        It never suffices where tails are long: jumps succeed, and yet what lies beyond the last rung is out of reach.
+        """
+        has_more = self._local is not None or self._population is not None or self._attempt.has_long_tails
+        self._is_laplace = self._is_laplace and not has_more
         if self._is_laplace or not self._may("growth"):
             return
         generous = self._fitting.generous()

@@ -22,11 +22,12 @@ import numpy as np
 from vhmc_jax import random
 from vhmc_jax.arguments import as_count
 from vhmc_jax.base import Array
-from vhmc_jax.fit.shrinkage import GaussianFit, shrink
+from vhmc_jax.fit.shrinkage import GaussianFit
 from vhmc_jax.guide.distances import squared_distances
 from vhmc_jax.guide.host import log_sum_and_shares
 from vhmc_jax.guide.mixture import GaussianMixture
 from vhmc_jax.guide.prepared import radial_log_probs
+from vhmc_jax.linalg import shrink
 
 MAX_ITERATIONS = 100
 TOLERANCE = 1e-4

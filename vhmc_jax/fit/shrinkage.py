@@ -14,14 +14,12 @@ References
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from vhmc_jax.base import Array
+from vhmc_jax.linalg import shrink
 
 NUM_FOLDS = 10
-FLOOR = 1e-6
-"""Least variance in any direction, as a share of the mean variance."""
 
 
 class GaussianFit(NamedTuple):
@@ -55,7 +53,7 @@ def fit_gaussian(
 
     With :math:`y = L^{-1}(x - m)`, m the mode and LLᵀ its Laplace covariance, the mean is :math:`t \bar y`
     with the share t of the greatest held-out likelihood, and the covariance, about that mean, is
-    :math:`(1 - \rho) S + \rho (\mathrm{tr} S / d) I` with the intensity ρ of [1]_; then back to x.
+    :math:`(1 - \rho) S + \rho (\mathrm{tr} S / d) I` with the intensity ρ of [1]_, eq. 23; then back to x.
 
     Parameters
     ----------
@@ -120,34 +118,3 @@ def mean_share(white: Array, weights: Array) -> Array:
     norm = jnp.sum(sizes * jnp.sum(others**2, axis=1))
     share = jnp.sum(sums * others) / jnp.where(norm > 0, norm, 1.0)
     return jnp.clip(share, 0.0, 1.0)
-
-
-def shrink(covariance: Any, effective_size: Any) -> tuple[Any, Any]:
-    r"""Shrink a sample covariance toward a multiple of the identity, oracle-approximating [1]_.
-
-    .. math:: \rho = \min\left(1, \frac{(1 - 2/d)\,\mathrm{tr} S^2 + \mathrm{tr}^2 S}
-       {(n + 1 - 2/d)\,(\mathrm{tr} S^2 - \mathrm{tr}^2 S / d)}\right)
-
-    Parameters
-    ----------
-    covariance
-        S, shape (d, d), an array of NumPy's or JAX's.
-    effective_size
-        n, the number of independent draws that it is worth.
-
-    Returns
-    -------
-    The shrunk covariance, positive definite, and ρ. Where S is zero, the identity.
-    """
-    xp: Any = np if isinstance(covariance, np.ndarray) else jnp
-    dim = covariance.shape[0]
-    variance = xp.trace(covariance) / dim
-    is_spread = xp.isfinite(variance) & (variance > 0)
-    unit = xp.eye(dim, dtype=covariance.dtype)
-    relative = xp.where(is_spread, covariance / xp.where(is_spread, variance, 1.0), unit)
-    square = xp.sum(relative**2)
-    excess = (effective_size + 1 - 2 / dim) * (square - dim)
-    intensity = ((1 - 2 / dim) * square + dim**2) / xp.where(excess > 0, excess, 1.0)
-    intensity = xp.where(excess > 0, xp.clip(intensity, 0.0, 1.0), 1.0)
-    shrunk = (1 - intensity) * relative + (intensity + FLOOR) * unit
-    return xp.where(is_spread, variance, 1.0) * shrunk, intensity

@@ -161,7 +161,7 @@ def rediscover(
 
     Returns
     -------
-    The modes, and a population made of draws. There is no other to audit the guide.
+    The modes, and a population made of draws, to which the guide is fitted. The first one audits it.
     """
     key_search, key_draws = (random.as_jax_key(key) for key in random.split(rng_key))
     draws = as_population(key_draws, produced)

@@ -31,7 +31,7 @@ MOST_EDGES = 8
 """The most ends of a block that did not converge which are looked at, highest first: a maximum may lie at an edge."""
 
 MOST_FAILED_ENDS = 64
-"""Ends that did not converge which are kept, for the audit."""
+"""Ends that did not converge which are kept of each block, for the audit: of particles, and of starts of the region."""
 
 MOST_FLAT, SAME_HEIGHT = 16, 0.05
 """After so many tops that are flat, an end as high as one of them is counted with it: they are a ridge or a shell."""
@@ -104,10 +104,9 @@ class FoundModes:
         """Sort the ends of one block of starts into known modes, new modes and failures."""
         statuses = np.asarray(ascent.statuses)
         self.num_gradients += int(np.sum(ascent.num_gradients))
-        if len(self.failed_ends) < MOST_FAILED_ENDS:
-            rows = np.flatnonzero(statuses == UNCONVERGED)[: MOST_FAILED_ENDS - len(self.failed_ends)]
-            positions, heights = np.asarray(ascent.positions), np.asarray(ascent.logdensities, np.float64)
-            self.failed_ends += [(positions[row], heights[row]) for row in rows]
+        rows = np.flatnonzero(statuses == UNCONVERGED)[:MOST_FAILED_ENDS]
+        positions, heights = np.asarray(ascent.positions), np.asarray(ascent.logdensities, np.float64)
+        self.failed_ends += [(positions[row], heights[row]) for row in rows]
         self._sort(ascent, statuses == ARRIVED, len(statuses), "uncounted")
         self._sort(ascent, statuses == UNCONVERGED, MOST_EDGES, "unconverged")
         others = statuses[(statuses != ARRIVED) & (statuses != UNCONVERGED)]

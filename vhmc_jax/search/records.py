@@ -94,8 +94,12 @@ class Modes(NamedTuple):
 
     @property
     def smallest_basin(self) -> float:
-        """The least share of the starts' region whose basin was reached with a probability of 95 %."""
-        return 1 - (1 - CONFIDENCE) ** (1 / max(1, self.num_starts - self.num_particles))
+        """The least share of the starts' region whose basin was reached with a probability of 95 %.
+
+        Climbs that did not end found nothing, wherever they began.
+        """
+        share = 1 - self.failures.unconverged / max(1, self.num_starts)
+        return 1 - (1 - CONFIDENCE) ** (1 / max(1, share * (self.num_starts - self.num_particles)))
 
     @property
     def log_masses(self) -> np.ndarray:
