@@ -198,8 +198,8 @@ def _necks_are_missing(frozen: Frozen, evidence: Evidence) -> list[str]:
         return []
     return [
         f"{modes.failures.unconverged} of {modes.num_starts:,} climbs did not end, and lead to where the target is "
-        f"over exp({DENSER:.0f}) times denser than the guide: a mode, or a narrow part such as the neck of a funnel, may "
-        "be missing. Change variables."
+        f"over exp({DENSER:.0f}) times denser than the guide: a mode, or a narrow part such as the neck of a funnel, "
+        "may be missing. Change variables."
     ]
 
 
