@@ -268,3 +268,17 @@ def test_a_second_round_is_asked_for_where_the_guide_is_to_blame(good):
     noted = audit(**good | {"evidence": good["evidence"]._replace(notes=("A note.",))})
     assert noted.notes
     assert not noted.asks_again, "another guide would not help"
+
+
+def test_climbs_that_lead_to_where_the_guide_is_thin(good):
+    """They are told of, and a second round is asked for; not where the guide is as dense as the target there."""
+    frozen, log_z = good["frozen"], good["evidence"].log_evidence
+    failures = frozen.modes.failures._replace(unconverged=frozen.modes.num_starts // 2)
+    ends = np.random.default_rng(0).normal(size=(40, frozen.population.flat.shape[1]))
+    heights = frozen.guide.on_host().at(ends).log_prob + log_z
+    for excess, share in ((20.0, 1.0), (20.0, 0.3), (20.0, 0.1), (0.0, 1.0)):
+        higher = heights + excess * (np.arange(40) < 40 * share)
+        found = audit(**good | {"frozen": with_modes(good, failures=failures, failed_ends=(ends, higher))})
+        is_thin = excess > 0 and share > 0.2
+        assert any("climbs did not end" in note for note in found.notes) == is_thin
+        assert found.asks_again == is_thin

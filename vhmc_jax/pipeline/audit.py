@@ -90,11 +90,12 @@ def audit(
     -------
     Sentences, and whether to try again.
     """
+    necks = _necks_are_missing(frozen, evidence)
     causes = (
         *_density_is_improper(frozen),
         *_steps_diverge(produced),
         *frozen.notes,
-        *_necks_are_missing(frozen, evidence),
+        *necks,
         *_modes_are_missing(frozen),
     )
     missing = _mass_is_missing(frozen, evidence)
@@ -105,7 +106,7 @@ def audit(
         *chains_disagree(produced, LEAST_SHARE if before is None else LEAST_SHARE_AGAIN),
     )
     may_help = len(report.weights) <= MANY_MODES and _share_ran_off(frozen) < MOST_FLAT
-    return Audit((*causes, *missing, *evidence.notes, *effects), bool(missing or effects) and may_help)
+    return Audit((*causes, *missing, *evidence.notes, *effects), bool(necks or missing or effects) and may_help)
 
 
 def _modes_disagree(report: ModeReport, fit: GuideReport) -> list[str]:
