@@ -34,7 +34,7 @@ import signal, sys, jax
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", 2, int(sys.argv[2]))
 import jax.numpy as jnp, numpy as np, vhmc_jax as vj
-from vhmc_jax.runner import chunks
+from vhmc_jax.runner import advance, chunks
 from vhmc_jax.runner.devices import local_values
 chunks.CHUNK_SECONDS = 0.05
 ends = chunks.chunk_ends
@@ -43,7 +43,7 @@ def asked_at_the_tenth(*arguments):
         yield end
         if number == 10 and jax.process_index() == 1:
             signal.raise_signal(signal.SIGTERM)
-vj.runner.chains.chunk_ends = asked_at_the_tenth
+advance.chunk_ends = asked_at_the_tenth
 kernel = vj.hmc(lambda x: -0.5 * jnp.sum(x**2), step_size=0.6, num_integration_steps=3)
 amount = {"num_samples": 30_000, "thinning": 1_000, "stop_on_interrupt": True}
 chains = vj.run_chains(jax.random.key(0), kernel, jnp.zeros((4, 2)), devices=jax.devices(), **amount)
