@@ -1,4 +1,6 @@
-"""Checks of settings, counts and positions."""
+"""Checks of settings, counts, positions and paths."""
+
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -49,3 +51,9 @@ def test_position_keeps_definite_dtypes():
     assert position["a"].dtype == jnp.float32
     assert position["b"].dtype == jnp.float64
     assert not position["b"].weak_type
+
+
+def test_a_path_is_told_from_what_is_none():
+    assert arguments.as_path("path", "run.html", "that of a file") == Path("run.html")
+    with pytest.raises(TypeError, match="store must be the path of a folder, got int: 3"):
+        arguments.as_path("store", 3, "the path of a folder")

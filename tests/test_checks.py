@@ -26,6 +26,11 @@ def test_what_is_no_key_is_named(key):
         vj.sample(key, logdensity, REGION)
 
 
+def test_a_way_to_resume_that_is_none_is_told_without_a_store_too():
+    with pytest.raises(ValueError, match=r"resume must be one of .* got 'bogus'"):
+        vj.sample(KEY, logdensity, REGION, resume="bogus")
+
+
 def test_a_misspelt_option_is_named_with_the_nearest():
     with pytest.raises(TypeError, match=r"sample has no option 'num_chain': did you mean num_chains\?"):
         vj.sample(KEY, logdensity, REGION, num_chain=4)

@@ -6,7 +6,14 @@ import pytest
 from scipy import stats
 
 import vhmc_jax as vj
-from vhmc_jax.fit.coverage import LEAST_EFFICIENCY, UNCOVERED_RATIO, coverage_of, log_ratios_of
+from vhmc_jax.fit.coverage import (
+    LEAST_EFFICIENCY,
+    UNCOVERED_RATIO,
+    Coverage,
+    coverage_of,
+    log_ratios_of,
+    worst,
+)
 from vhmc_jax.search.population import Population
 
 TARGET = vj.targets.far_pair(0.7)
@@ -73,3 +80,9 @@ def test_a_mode_of_too_little_weight_in_the_guide_is_uncovered(particles):
     is_second = np.asarray(jax.vmap(TARGET.mode_responsibilities)(particles.positions))[:, 1] > 0.5
     assert coverage_of(particles, guide_with([0.95, 0.05]), 0.0).share == np.mean(is_second)
     assert coverage_of(particles, guide_with([0.93, 0.07]), 0.0).share == 0.0
+
+
+def test_the_worst_of_some():
+    small, great = Coverage(0.1, 0.2), Coverage(0.3, 0.31)
+    assert worst(small, None, great) is great
+    assert worst(None) is None

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from vhmc_jax import linalg
-from vhmc_jax.linalg import shrink
 
 
 @pytest.mark.parametrize("shapes", [((2, 2), (2,)), ((3, 2, 2), (2,)), ((3, 2, 2), (3, 2)), ((3, 4, 4), (3, 4))])
@@ -33,12 +32,12 @@ def test_intensity_is_the_published_formula(num_draws, dim):
         ((1 - 2 / p) * trace_of_square + trace**2)
         / ((n + 1 - 2 / p) * (trace_of_square - trace**2 / p)),
     )  # fmt: skip
-    shrunk, intensity = shrink(jnp.asarray(s), jnp.asarray(float(n)))
+    shrunk, intensity = linalg.shrink(jnp.asarray(s), jnp.asarray(float(n)))
     assert intensity == pytest.approx(rho, rel=1e-12)
     np.testing.assert_allclose(shrunk, (1 - rho) * s + rho * trace / p * np.eye(p), rtol=1e-5, atol=1e-5)
 
 
 def test_fewer_effective_draws_shrink_more():
     s = jnp.asarray(sample_covariance(200, 4))
-    intensities = [float(shrink(s, jnp.asarray(n))[1]) for n in (200.0, 50.0, 10.0)]
+    intensities = [float(linalg.shrink(s, jnp.asarray(n))[1]) for n in (200.0, 50.0, 10.0)]
     assert 0 < intensities[0] < intensities[1] < intensities[2] <= 1

@@ -37,6 +37,11 @@ def test_one_mode_has_a_page(tmp_path):
     assert not re.findall(r"<td[^>]*>nan", text), "what is not known is a dash"
 
 
+def test_what_is_no_path_is_named():
+    with pytest.raises(TypeError, match="path must be that of a file, got int: 3"):
+        result_of().to_html(3)
+
+
 def test_a_run_that_was_cut_short_says_so():
     result = result_of()
     short = type(result)(**{**vars(result), "is_complete": False})

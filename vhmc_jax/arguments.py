@@ -4,6 +4,8 @@ A check that fails names the argument, what was expected and what came.
 """
 
 import operator
+import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -52,6 +54,13 @@ def as_count(name: str, value: Any, minimum: int) -> int:
     if count < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {count}")
     return count
+
+
+def as_path(name: str, value: Any, what: str) -> Path:
+    """A path, or a TypeError that says what it must be."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be {what}, got {type(value).__name__}: {value!r}")
+    return Path(value)
 
 
 def cast(tree: PyTree, dtype: Any) -> PyTree:

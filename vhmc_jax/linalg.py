@@ -19,7 +19,7 @@ FEW_NUMBERS = 12
 """Matrices of at most so many numbers are multiplied by sums, which XLA fuses with the operations around them. For
 larger ones it calls a library. In a step of some ten microseconds those calls took a quarter of the time."""
 
-FLOOR = 1e-6
+LEAST_VARIANCE = 1e-6
 """Least variance in any direction of a shrunk covariance, as a share of the mean variance."""
 
 
@@ -65,5 +65,5 @@ def shrink(covariance: Any, effective_size: Any) -> tuple[Any, Any]:
     excess = (effective_size + 1 - 2 / dim) * (square - dim)
     intensity = ((1 - 2 / dim) * square + dim**2) / xp.where(excess > 0, excess, 1.0)
     intensity = xp.where(excess > 0, xp.clip(intensity, 0.0, 1.0), 1.0)
-    shrunk = (1 - intensity) * relative + (intensity + FLOOR) * unit
+    shrunk = (1 - intensity) * relative + (intensity + LEAST_VARIANCE) * unit
     return xp.where(is_spread, variance, 1.0) * shrunk, intensity

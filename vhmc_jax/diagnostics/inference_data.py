@@ -1,6 +1,5 @@
 """Conversion to ArviZ: InferenceData of its versions 0.x, DataTree of 1.x."""
 
-import importlib
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path

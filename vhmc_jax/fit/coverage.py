@@ -33,6 +33,11 @@ class Coverage(NamedTuple):
     upper: float
 
 
+def worst(*coverages: Coverage | None) -> Coverage | None:
+    """The one that leaves most uncovered, of those there are."""
+    return max((each for each in coverages if each is not None), key=lambda each: each.share, default=None)
+
+
 def coverage_of(population: Population, guide: Any, log_evidence: float, efficiency: float = 1.0) -> Coverage:
     """Count the particles that a guide does not cover.
 

@@ -18,6 +18,7 @@ from vhmc_jax.diagnostics.pareto import HIGH_PARETO_K
 from vhmc_jax.fit.assess import Judged
 from vhmc_jax.fit.attempt import LEAST_RISE, Attempt, Fitting
 from vhmc_jax.fit.components import laplace
+from vhmc_jax.fit.coverage import worst
 from vhmc_jax.fit.growth import grown
 from vhmc_jax.fit.local_fit import LocalFit
 from vhmc_jax.fit.mass import components_of_mass
@@ -182,8 +183,7 @@ class Descriptions:
             self._attempt = self._attempt.padded()
         # It was fitted to the larger population. The small one it has not seen.
         populations = [each for each in (self._audit, self._population) if each is not None]
-        coverages = [self._attempt.coverage_of(each) for each in populations]
-        coverage = max(coverages, key=lambda each: each.share, default=None)
+        coverage = worst(*(self._attempt.coverage_of(each) for each in populations))
         return self._attempt.guide, self._report()._replace(coverage=coverage)
 
     def product_with_report(self) -> tuple[ProductMixture, GuideReport]:

@@ -53,7 +53,7 @@ def fit_gaussian(
 
     With :math:`y = L^{-1}(x - m)`, m the mode and LLᵀ its Laplace covariance, the mean is :math:`t \bar y`
     with the share t of the greatest held-out likelihood, and the covariance, about that mean, is
-    :math:`(1 - \rho) S + \rho (\mathrm{tr} S / d) I` with the intensity ρ of [1]_, eq. 23; then back to x.
+    :math:`(1 - \rho) S + \rho (\mathrm{tr} S / d) I` with the intensity ρ of [1]_; then back to x.
 
     Parameters
     ----------

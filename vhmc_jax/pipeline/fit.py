@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.fit import FitOptions, GuideReport
-from vhmc_jax.fit.coverage import coverage_of
+from vhmc_jax.fit.coverage import coverage_of, worst
 from vhmc_jax.fit.fit_guide import fit_modes
 from vhmc_jax.fit.given import report_on
 from vhmc_jax.pipeline.discover import Discovered, larger_population
@@ -82,7 +82,7 @@ def fit(
     guide, report = fit_modes(rng_key, logdensity_fn, found.modes, options, draws, audit, more, found.max_gradients)
     if is_again and found.audit is not None:  # draws of a first round that missed mass do not show it
         seen = coverage_of(found.audit, guide, report.log_evidence, report.expected_acceptance)
-        report = report._replace(coverage=max(report.coverage or seen, seen, key=lambda each: each.share))
+        report = report._replace(coverage=worst(report.coverage, seen))
     cost = Cost(report.num_gradients, report.num_densities)
     return Fitted(found.modes, guide, report, found.audit, found.notes, cost)
 

@@ -1,12 +1,11 @@
 """What ``sample`` returns."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from vhmc_jax.arguments import as_path
 from vhmc_jax.base import Array, PyTree
 from vhmc_jax.diagnostics import to_arviz
 from vhmc_jax.diagnostics.evidence import Evidence
@@ -138,10 +137,9 @@ class Result:
         What is no data, as the functions of a model, comes back as None. A path that ends with ``.nc`` or ``.zarr`` is
         for others to read: what ``to_arviz`` returns goes there, as netCDF or zarr (extras ``netcdf`` and ``zarr``).
         """
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"path must be that of a file, got {type(path).__name__}: {path!r}")
-        if Path(path).suffix in ARVIZ_FORMATS:
-            write_arviz(self.to_arviz(), Path(path))
+        path = as_path("path", path, "that of a file")
+        if path.suffix in ARVIZ_FORMATS:
+            write_arviz(self.to_arviz(), path)
         else:
             save(path, self, is_lenient=True)
 
@@ -164,7 +162,7 @@ class Result:
 
     def to_html(self, path: Any) -> None:
         """Write one page to read in a browser, without a network: warnings, pictures, tables, settings and versions."""
-        Path(path).write_text(page(self), encoding="utf-8")
+        as_path("path", path, "that of a file").write_text(page(self), encoding="utf-8")
 
     def to_arviz(
         self,

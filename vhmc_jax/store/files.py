@@ -7,7 +7,6 @@ import contextlib
 import errno
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vhmc_jax.arguments import as_path
 from vhmc_jax.store.atomic import write_atomically
 from vhmc_jax.store.records import decode, encode
 from vhmc_jax.store.stitched import Stitched
@@ -98,9 +98,7 @@ def load(path: Any, *, is_mapped: bool = False) -> Any:
     >>> vj.load(path)["draws"].shape
     (4, 100)
     """
-    if not isinstance(path, str | os.PathLike) and not hasattr(path, "read"):
-        raise TypeError(f"path must be a file that save wrote, got {type(path).__name__}: {path!r}")
-    path = path if hasattr(path, "read") else Path(path)
+    path = path if hasattr(path, "read") else as_path("path", path, "a file that save wrote")
     if isinstance(path, Path) and path.is_dir():
         raise ValueError(f"path must be a file that save wrote, got the folder {path}: open_run reads a store")
     with _archive(path) as archive:

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Self
 
+from vhmc_jax.arguments import as_path
 from vhmc_jax.store.atomic import PARTIAL, write_atomically
 from vhmc_jax.store.files import DamagedFileError, contents_digest, load, save
 
@@ -117,10 +118,8 @@ class Folder:
 
 
 def path_of(folder: Any, name: str = "store") -> Path:
-    """What was given as ``store``, as a path."""
-    if not isinstance(folder, str | os.PathLike):
-        raise TypeError(f"{name} must be the path of a folder, got {type(folder).__name__}: {folder!r}")
-    return Path(folder)
+    """What was given as a folder, under this name, as a path."""
+    return as_path(name, folder, "the path of a folder")
 
 
 def require_resume(resume: str) -> None:
